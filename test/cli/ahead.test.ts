@@ -1,4 +1,4 @@
-/** Whether a command line starts engines, before it is read for good. */
+/** The adapter that a command line starts engines on, found before it is parsed; null if it starts none. */
 import { expect, test } from 'vitest';
 import { adapterAhead } from '../../src/platform/node/ahead.ts';
 
@@ -18,6 +18,6 @@ test.each([
   ['run --version', null],
   ['store ls ./kv', null],
   ['', null],
-])('kvferry %s: %s', (line, adapter) => {
+])('adapterAhead of kvferry %s is %s', (line, adapter) => {
   expect(adapterAhead(line.split(' '))).toBe(adapter);
 });

@@ -14,7 +14,7 @@ const table = (columns: number): string =>
     plainStyle,
   ).join('\n');
 
-it('names arms in full where there is room, and keeps their thresholds where there is none', () => {
+it('a table names arms in full if they fit; otherwise it shortens them and keeps their thresholds', () => {
   for (const label of labels) expect(table(5)).toContain(label);
   const narrow = table(9);
   expect(narrow).toContain('bidirectional ≥64 ');

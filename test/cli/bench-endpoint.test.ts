@@ -46,7 +46,7 @@ async function serve(answer: Answer): Promise<{ url: string; asked: Asked[] }> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-/** In vLLM's shape; the usage chunk has no choices. */
+/** Streams in vLLM's format and leaves the connection open; the usage chunk has no choices. */
 const unended: Answer = ({ body, path }, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   const send = (data: unknown) => response.write(`data: ${JSON.stringify(data)}\n\n`);
@@ -81,7 +81,7 @@ async function benchIn(world: ReturnType<typeof fakeWorld>, url: string, ...opti
 }
 
 describe('kvferry bench --endpoint', () => {
-  test('measures a server as a client sees it, with its own history sent back', async () => {
+  test('measures a server as a client sees it, and sends its answers back as history', async () => {
     const { url, asked } = await serve(streamed);
     const { code, report, world } = await bench(`${url}/v1/`);
     expect(world.err()).not.toMatch(/bug/);
@@ -109,7 +109,7 @@ describe('kvferry bench --endpoint', () => {
     for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
   });
 
-  test('--send-conversation-id, --model, --token-ids', async () => {
+  test('applies --send-conversation-id, --model and --token-ids to requests', async () => {
     const { url, asked } = await serve(streamed);
     const options = ['--send-conversation-id', '--model', 'mine', '--token-ids', '--tokenizer', 'tiny'];
     const { code } = await bench(url, ...options);
@@ -119,9 +119,9 @@ describe('kvferry bench --endpoint', () => {
     const [first, second] = asked.map(({ body }) => body.prompt as number[]);
     expect(first).toHaveLength(11);
     expect(second!.slice(0, 11)).toEqual(first);
-    // The answer's twelve characters, as the tokenizer has them, and five new ids.
+    // The answer's twelve characters, one token each, and five new ids.
     expect(second).toHaveLength(11 + 12 + 5);
-    // History is made of the answer's text.
+    // History is built from the answer's text.
     expect(asked[0]!.body).toMatchObject({ skip_special_tokens: false });
   });
 
@@ -137,7 +137,7 @@ describe('kvferry bench --endpoint', () => {
       /wanted text\/event-stream/,
     ],
     [
-      'a stream without end',
+      'a stream without [DONE]',
       (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"choices":[]}\n\n'),
       /without data: \[DONE\]/,
     ],
@@ -155,7 +155,7 @@ describe('kvferry bench --endpoint', () => {
       /the server reported: .*lost/,
     ],
     [
-      "an error in older vLLM's words, after which the stream ends well",
+      "an error in older vLLM's format, after which the stream ends normally,",
       (_, r) =>
         r
           .writeHead(200, { 'content-type': 'text/event-stream' })
@@ -165,7 +165,7 @@ describe('kvferry bench --endpoint', () => {
       /the server reported: .*lost/,
     ],
     [
-      'no JSON in the stream',
+      'a stream event that is not JSON',
       (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {oh\n\n'),
       /not JSON: \{oh/,
     ],
@@ -178,7 +178,7 @@ describe('kvferry bench --endpoint', () => {
     expect(world.err()).toMatch(message);
   });
 
-  /** Four tokens, each in its own event, whose `delta` has it under one of these names. */
+  /** One event for each name, with a token in the field of that name in `delta`. */
   const inFields =
     (names: readonly string[], end = '\n\n'): Answer =>
     (_, response) => {
@@ -190,9 +190,9 @@ describe('kvferry bench --endpoint', () => {
     };
 
   test.each([
-    ['some of it', ['reasoning', 'reasoning', 'content', 'content'], ' of of'],
-    ['all of it, by the older name', Array(4).fill('reasoning_content'), ''],
-  ])('what a model thinks counts as tokens, and is no part of its answer: %s', async (_, names, answer) => {
+    ['some of the tokens', ['reasoning', 'reasoning', 'content', 'content'], ' of of'],
+    ['all of the tokens, in the older field', Array(4).fill('reasoning_content'), ''],
+  ])('reasoning counts as tokens but is not part of the answer: %s', async (_, names, answer) => {
     const { url, asked } = await serve(inFields(names));
     const { code, report } = await bench(url);
     expect(code).toBe(0);
@@ -203,13 +203,13 @@ describe('kvferry bench --endpoint', () => {
     expect(asked[1]!.body.messages).toMatchObject([{}, { role: 'assistant', content: answer }, {}]);
   });
 
-  test('the last line needs no empty one after it', async () => {
+  test('needs no empty line after the last line of a stream', async () => {
     const { url } = await serve(inFields(Array(4).fill('content'), '\n'));
     const { code, report } = await bench(url);
     expect([code, report!.modes.server!.requests]).toEqual([0, 4]);
   });
 
-  test('an answer takes until its last event, whenever its server closes the stream', async () => {
+  test('times an answer until its last event, not until the server closes the stream', async () => {
     let clock = 0;
     const body = [
       'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
@@ -255,7 +255,7 @@ describe('kvferry bench --endpoint', () => {
     expect(answered).toMatchObject({ ttftMs: 100, latencyMs: 200, gapsMs: [100] });
   });
 
-  test('some failures are counted, and the others go on; the exit code is what kvferry report says of it', async () => {
+  test('counts failed requests, continues with the others, and exits as kvferry report does', async () => {
     let count = 0;
     const { url } = await serve((asked, response) =>
       count++ === 0 ? response.writeHead(503).end('full') : streamed(asked, response),
@@ -273,7 +273,7 @@ describe('kvferry bench --endpoint', () => {
     expect(world.out()).toContain('1 x the server answered 503: full');
   });
 
-  test('a page says nothing of the server that the server did not tell', async () => {
+  test('writes a page that omits what the server did not report', async () => {
     const { url } = await serve(streamed);
     const { world } = await bench(url, '--html', 'out.html');
     const page = world.files.get('out.html')!;
@@ -283,20 +283,20 @@ describe('kvferry bench --endpoint', () => {
     expect(page).not.toContain('of the server (');
   });
 
-  test('an answer is over with [DONE], whether the server closes its connection or not', async () => {
+  test('ends an answer at [DONE], even if the server keeps the connection open', async () => {
     const { url } = await serve(unended);
     const { code, report } = await bench(url);
     expect(code).toBe(0);
     expect(report!.experiments.server!.modes.server!.failed_requests).toBe(0);
   });
 
-  test('limits of weeks and months are none', async () => {
+  test('accepts time limits that are longer than a timer can wait', async () => {
     const { url } = await serve(streamed);
     const { code, report } = await bench(url, '--request-timeout-sec', '5000000', '--budget', '1000h');
     expect([code, report!.complete]).toEqual([0, true]);
   });
 
-  test('what failed before Ctrl-C is counted', async () => {
+  test('counts requests that failed before Ctrl-C', async () => {
     let count = 0;
     const world = benchWorld();
     const { url } = await serve((asked, response) => {
@@ -312,7 +312,7 @@ describe('kvferry bench --endpoint', () => {
     expect(report!.modes.server).toMatchObject({ requests: 1, failed_requests: 1, errors });
   });
 
-  test('the time of a round that Ctrl-C ends is until its last answer, without what warmed up', async () => {
+  test('times a round that Ctrl-C ends until its last answer, without warm-up', async () => {
     let count = 0;
     const world = benchWorld();
     const { url } = await serve((asked, response) => {
@@ -327,7 +327,7 @@ describe('kvferry bench --endpoint', () => {
     expect(runtime_ms).toBeCloseTo(samples[0]!.start_ms + samples[0]!.latency_ms, 6);
   });
 
-  test('nothing but failures before the budget ended is an error that says so', async () => {
+  test('reports an error if all requests failed before the budget ended', async () => {
     let count = 0;
     const { url } = await serve((_, response) => void (count++ === 0 && response.writeHead(503).end('full')));
     const { code, world } = await bench(url, '--budget', '0.5s');
@@ -335,27 +335,27 @@ describe('kvferry bench --endpoint', () => {
     expect(world.err()).toMatch(/no request was answered; 1 time: the server answered 503: full/);
   });
 
-  describe('a server that takes the connection and never names its model', () => {
+  describe('a server that accepts the connection and never names its model', () => {
     const silent = async (asked: () => void) => {
       server = createServer(asked);
       await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
       return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     };
 
-    test('is an error after --request-timeout-sec', async () => {
+    test('causes an error after --request-timeout-sec', async () => {
       const { code, world } = await bench(await silent(() => {}), '--request-timeout-sec', '0.2');
       expect(code).toBe(1);
       expect(world.err()).toMatch(/v1\/models did not answer in 0.2 s: .*--model/);
     });
 
-    test('is left at once by Ctrl-C', async () => {
+    test('is abandoned at once on Ctrl-C', async () => {
       const world = benchWorld();
       const { code, report } = await benchIn(world, await silent(() => world.interrupt()));
       expect([code, report]).toEqual([130, null]);
     });
   });
 
-  test('no server: one sentence', async () => {
+  test('says in one sentence that no server answers', async () => {
     const { url } = await serve(streamed);
     server!.close();
     server = null;

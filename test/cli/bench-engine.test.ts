@@ -5,7 +5,7 @@ import type { ModelExecutor, SampledRow, ScheduledBatch } from '../../src/engine
 import { TestClock } from '../clock.ts';
 import { engineConfig } from '../engine/fakes.ts';
 
-/** Samples the same token again and again, and knows how many rows each request of each step had. */
+/** Always samples the same token, and records how many rows each request of each step had. */
 class Rows implements ModelExecutor {
   readonly steps: number[][] = [];
 
@@ -17,15 +17,15 @@ class Rows implements ModelExecutor {
   }
 }
 
-it('a decode step of four is one of four: not while another is prefilled, nor when some have ended', async () => {
+it('a decode step of four sequences counts only if all four decode in it and none is prefilled', async () => {
   const executor = new Rows();
-  // Prompts come in over three steps.
+  // Prompts are prefilled over three steps.
   const config = engineConfig({ maxNumBatchedTokens: 64, prefixCaching: false });
   const core = new EngineCore({ config, executor, connector: null, clock: new TestClock() });
   const engine = { core, busy: () => 0, vocabSize: 97 };
   const times = await decode(engine, { context: 40, sequences: 4 }, 'case');
   const decoding = executor.steps.filter((rows) => rows.length === 4 && rows.every((n) => n === 1));
   expect(decoding.length).toBeLessThan(executor.steps.length - 3);
-  // The first of them is not counted either.
+  // The first such step is not counted either.
   expect(times).toHaveLength(decoding.length - 1);
 });

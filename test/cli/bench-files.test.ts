@@ -11,7 +11,7 @@ const begun = readdirSync(folder, { recursive: true, encoding: 'utf8' })
 describe('benchmarks', () => {
   it('are found', () => expect(begun.length).toBeGreaterThan(8));
 
-  it.each(begun)('$name: what it uses is there when it starts, as nothing below its await is', ({ text }) => {
+  it.each(begun)('define nothing after the await that starts them: $name', ({ text }) => {
     const after = text.slice(text.indexOf(START));
     expect(after.match(/^(?:const|let|class) \w+/gm) ?? []).toEqual([]);
   });

@@ -23,7 +23,7 @@ it('a benchmark takes the options that it uses, and no others', async () => {
   await expect(engines('--rounds', '0')).rejects.toThrow('--rounds is 0: wanted a whole number');
 });
 
-it('its help lists those, and an example that runs', async () => {
+it("a benchmark's help lists its options and an example", async () => {
   const said: string[] = [];
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => said.push(String(text)) > 0);
   vi.spyOn(process, 'exit').mockImplementation((code) => {
@@ -39,7 +39,7 @@ it('its help lists those, and an example that runs', async () => {
   expect(other).toContain('example: npm run bench:y -- --requests 9 --json figures.json\n');
 });
 
-it('where figures cannot be written is found before anything is measured', async () => {
+it('a benchmark refuses a file for figures that cannot be written before it measures anything', async () => {
   await expect(engines('--json', '/no/such/folder/figures.json')).rejects.toThrow(
     'cannot write /no/such/folder/figures.json',
   );
@@ -53,7 +53,7 @@ it('an option that another one makes useless is refused', async () => {
   );
 });
 
-it('a figure of several turns has the times of all, and the rates of the best', () => {
+it('a figure joined from several turns has the times of all and the rates of the best', () => {
   const turns = [{ of: { ms: [3, 4], gflops: 1 } }, { of: { ms: [9, 2], gflops: 2 } }];
   expect(joined(turns, 'of')).toEqual({ ms: [3, 4, 9, 2], gflops: 2 });
 });

@@ -18,13 +18,16 @@ const bench = (...options: string[]) => benchOf(spec)(['gen.json', ...options]);
 test.each([
   [4, /both 50%. With only 4 requests, other load on the machine matters more.$/],
   [40, /both 50% \(40 requests\).$/],
-])('of %d requests, what a way lost, and whether that tells anything', (requests, wanted) => {
-  const regret = { pull: { regret_ms: 0, share: 0 }, both: { regret_ms: 9, share: 0.5 } };
-  const experiment = { regret, modes: {}, by_length: [{ requests }] } as unknown as Experiment;
-  expect(regretLine(experiment)).toMatch(wanted);
-});
+])(
+  'the regret line of %d requests says what each way lost and how many requests that is from',
+  (requests, wanted) => {
+    const regret = { pull: { regret_ms: 0, share: 0 }, both: { regret_ms: 9, share: 0.5 } };
+    const experiment = { regret, modes: {}, by_length: [{ requests }] } as unknown as Experiment;
+    expect(regretLine(experiment)).toMatch(wanted);
+  },
+);
 
-test('three lengths fit beside each other, whatever the times are', () => {
+test('the table by length fits three lengths in 80 columns', () => {
   const interval = (value: number) => ({ value, low: value * 0.93, high: value * 1.31 });
   const ways = (ms: number) =>
     Object.fromEntries(
@@ -40,7 +43,7 @@ test('three lengths fit beside each other, whatever the times are', () => {
   const modes = { cost_aware: { label: 'cost-aware' } };
   const lines = lengthTable({ by_length, modes } as unknown as Experiment, plainStyle);
   for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
-  // What cannot be told apart is marked alike.
+  // Ways that cannot be told apart are marked alike.
   expect(lines.filter((line) => line.includes('*')).map((line) => line.split(' ')[0])).toEqual([
     'cost-aware',
     'pull',
@@ -79,14 +82,14 @@ describe('kvferry bench --paths', () => {
       expect(pools[0]).toEqual([p_blocks! * 4096, d_blocks! * 4096]);
       expect(by_length!.map(({ best }) => ['pull', 'both'].includes(best))).toEqual([true, true, true]);
     }
-    // What D holds is paid for in a pool as small as P's.
+    // In the tight experiments D's holds take room in a pool as small as P's.
     const [roomy, , tight] = experiments;
     expect(tight!.d_blocks).toBe(tight!.p_blocks);
     expect(tight!.d_blocks).toBeLessThan(roomy!.d_blocks!);
     for (const file of ['out.html', 'out.md']) expect(world.files.get(file)).toContain('KV traffic');
   });
 
-  test('every line of its tables has at most 80 columns; wins and losses are named', async () => {
+  test('prints tables of at most 80 columns, and names wins and losses', async () => {
     const { world } = await bench('--paths', '--num-clients', '2', '--rounds', '2');
     for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
     const said = world.out().replaceAll('\n', ' ');
@@ -96,7 +99,7 @@ describe('kvferry bench --paths', () => {
     expect(world.err()).toMatch(/round 2 of 2, eviction, pd-reuse: 24 requests/);
   });
 
-  test('ways and links can be chosen; the same seed gives the same figures', async () => {
+  test('serves only the ways and links asked for, with the same figures for the same seed', async () => {
     const run = async (seed: string) => {
       const { report } = await bench(
         ...['--paths', 'first-hit,both', '--link', '1gbe', '--rounds', '1'],
@@ -129,7 +132,7 @@ describe('kvferry bench --paths', () => {
       /--cost-profile is for one link, and --link names 2/,
     ],
     [['--paths', '--routing', 'round-robin,llm-d'], /--routing names several policies/],
-  ] as const)('%j is refused by name', async (options, message) => {
+  ] as const)('refuses %j and names the option', async (options, message) => {
     const { code, world } = await bench(...options);
     expect(code).toBe(2);
     expect(world.err()).toMatch(message);

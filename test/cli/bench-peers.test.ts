@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { ask } from '../../src/cli/bench/peers/turns.ts';
 
-it('a contender that ended before it was asked has failed, and nothing else has', async () => {
+it('asking a contender whose process has ended gives a failure', async () => {
   const child = spawn(process.execPath, ['-e', ''], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
   await once(child, 'exit');
   expect(await ask(child, { kind: 'round' })).toEqual({ kind: 'failed', why: 'its process ended' });

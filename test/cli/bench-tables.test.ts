@@ -1,4 +1,4 @@
-/** What a benchmark says of pulls that did not happen, and beside published figures. */
+/** What a benchmark prints about pulls that did not happen, and next to published figures. */
 import { describe, expect, it } from 'vitest';
 import { printBench } from '../../src/cli/multiturn/output.ts';
 import { notPulled, publishedTable } from '../../src/cli/multiturn/tables.ts';
@@ -15,7 +15,7 @@ const modesWith = (more: object) => {
 const none = { policy: 0, request: 0, offer: 0, transfer: 0, preemption: 0 };
 
 describe('notPulled', () => {
-  it('says what D gave up for room, and what became of the prompts', () => {
+  it('says how many holds D dropped for room, and why prompts pulled nothing', () => {
     const given = {
       holds_dropped: { for_p: 12, for_d: 0 },
       not_pulled: { ...none, transfer: 11, policy: 2 },
@@ -25,7 +25,7 @@ describe('notPulled', () => {
     ]);
   });
 
-  it('says nothing where what was offered was pulled, or nobody counted', () => {
+  it('says nothing if KV was pulled, or if no holds were counted', () => {
     const pulled = {
       pulled_tokens: 5,
       not_pulled: { ...none, offer: 3 },
@@ -36,7 +36,7 @@ describe('notPulled', () => {
   });
 });
 
-it('computing again is called cheaper only where one mode pulls and the other does not', () => {
+it('recomputing is called cheaper only if one mode pulls and the other does not', () => {
   const ttft = (mode: string) => (mode === 'bidirectional' ? 90 : 40);
   const report = benchReport({ rounds: 3, requests: 9, ttft });
   const said = (): string => {
@@ -46,7 +46,7 @@ it('computing again is called cheaper only where one mode pulls and the other do
   };
   expect(said()).toContain('slower, between 0.44 and 0.44: recomputing was cheaper here');
   const experiments = Object.values(report.experiments);
-  // Beside another threshold, which computes less again.
+  // Against another threshold, which recomputes less.
   for (const { comparison } of experiments) comparison!.reference = 'bidirectional, threshold 2';
   expect(said()).toContain('slower, between 0.44 and 0.44.');
   for (const { modes, comparison } of experiments) {
@@ -56,7 +56,7 @@ it('computing again is called cheaper only where one mode pulls and the other do
   expect(said()).toContain('slower, between 0.44 and 0.44.');
 });
 
-it('a p99 of ours is told from as many requests on as in the other tables', () => {
+it('our p99 is shown from 100 requests on, as in the other tables', () => {
   const lines = (requests: number): string[] => {
     const [experiment] = Object.values(benchReport({ ttft: () => 45, rounds: 1, requests }).experiments);
     return publishedTable(pr32553Published.noPrefixCaching, experiment!.comparison!, plainStyle);

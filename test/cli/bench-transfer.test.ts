@@ -3,8 +3,8 @@ import { delayMs, slowDown, stepsAround } from '../../src/cli/bench/transfer/dec
 import { slowestStage } from '../../src/cli/bench/transfer/stages.ts';
 import type { CopyRate } from '../../src/lab/copy-rates.ts';
 
-describe('what a pull costs decode', () => {
-  it('tells the steps that overlap it from the others', () => {
+describe('the cost of a pull to decode', () => {
+  it('compares steps that overlap the pull with the others', () => {
     // Steps of 10, 10, 14, 12, 10 ms; the pull lies within the third and fourth.
     const steps = stepsAround([0, 10, 20, 34, 46, 56], 25, 40);
     expect(steps).toEqual({ besideMs: [14, 12], quietMs: [10, 10, 10] });
@@ -12,7 +12,7 @@ describe('what a pull costs decode', () => {
     expect(slowDown({ pullMs: 15, ...steps })).toBeCloseTo(0.3);
   });
 
-  it('counts no step that only touches it', () => {
+  it('counts no step that only touches the pull', () => {
     expect(stepsAround([0, 10, 20, 30], 10, 20)).toEqual({ besideMs: [10], quietMs: [10, 10] });
   });
 });
@@ -31,11 +31,11 @@ describe('the slowest stage', () => {
     beside: { out: copy(7, 2), in: copy(3, 5) },
   };
 
-  it('is an engine’s part beside the other’s where both share the cores', () => {
+  it("is one engine's part while the other's runs too, if both share the cores", () => {
     expect(slowestStage(rate, true)).toEqual({ name: 'out beside', ms: 9 });
   });
 
-  it('is one copy alone on a GPU', () => {
+  it('is a single copy that runs alone, if there is a GPU', () => {
     expect(slowestStage(rate, false)).toEqual({ name: 'slab→map', ms: 5 });
   });
 });

@@ -18,7 +18,7 @@ const spec = generator({
 const bench = benchOf(spec);
 
 describe('kvferry bench', () => {
-  test('writes a report that fits its schema, with the paths that others build on', async () => {
+  test('writes a report that fits its schema, with the fields that assertions and tools rely on', async () => {
     const { code, report, world } = await bench(['gen.json', '--num-clients', '2', '--json', 'out.json']);
     expect(world.err()).not.toMatch(/bug/);
     expect(code).toBe(0);
@@ -40,7 +40,7 @@ describe('kvferry bench', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
-  test("every line has at most 80 columns, and the tables have vLLM's rows", async () => {
+  test("prints at most 80 columns, in tables with vLLM's rows", async () => {
     const { world } = await bench(['gen.json', '--num-clients', '2', '--warmup-percentages', '0%,50%']);
     for (const line of world.out().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
     for (const row of ['ttft_ms', 'tpot_ms', 'latency_ms', 'input_num_turns', 'output_num_chunks'])
@@ -49,7 +49,7 @@ describe('kvferry bench', () => {
     expect(world.err()).toMatch(/round 2 of 3, eviction, bidirectional: 12 requests in .* left/);
   });
 
-  test("vLLM's threshold stands beside the scaled one, and not beside one that was given", async () => {
+  test("adds a row for vLLM's threshold if the threshold is scaled, but not if it is given", async () => {
     const modes = async (...more: string[]) => {
       const scaled = ['--preset', 'pr32553', '--scale', '1/64', '--rounds', '1', '--max-num-requests', '8'];
       const asked = ['--mode', 'bidirectional', '--experiments', 'prefix-caching', '--json', 'out.json'];
@@ -65,7 +65,7 @@ describe('kvferry bench', () => {
     expect(given.text).toContain('but the threshold is not scaled: 32 tokens, as given');
   });
 
-  test('the same seed gives the same workload and tokens, another one others', async () => {
+  test('gives the same requests and times for the same seed, and others for another seed', async () => {
     const run = async (seed: string) => {
       const { report } = await bench(['gen.json', '--seed', seed, '--rounds', '1', '--json', 'out.json']);
       const samples = report!.experiments.no_prefix_caching!.modes.bidirectional!.samples;
@@ -80,7 +80,7 @@ describe('kvferry bench', () => {
     expect(await run('3')).not.toEqual(await run('4'));
   });
 
-  test("the preset at a scale has its threshold scaled, vLLM's own as a row, and the published figures beside", async () => {
+  test("scales the preset's threshold, adds vLLM's own as a row, and shows the published figures", async () => {
     const { code, report, world } = await bench([
       ...['--preset', 'pr32553', '--scale', '1/64', '--model', 'nano', '--rounds', '1', '--json', 'out.json'],
     ]);
@@ -93,7 +93,7 @@ describe('kvferry bench', () => {
     expect(world.out()).toMatch(/Every length is 1\/64/);
   });
 
-  test('the published figures, of pulling against not pulling, stand beside nothing else', async () => {
+  test('shows the published figures only if pulling is compared with not pulling', async () => {
     const { report, world } = await bench([
       ...['--preset', 'pr32553', '--scale', '1/64', '--model', 'nano', '--rounds', '1', '--json', 'out.json'],
       ...['--mode', 'bidirectional'],
@@ -107,19 +107,19 @@ describe('kvferry bench', () => {
     expect(world.out()).not.toContain('compared with vLLM PR 32553');
   });
 
-  test('a reference goes by its name, not by its key in the report', async () => {
+  test('prints the name of the reference mode, not its key in the report', async () => {
     const { world } = await bench(['gen.json', '--rounds', '1', '--mode', 'decode-local,monolithic']);
     expect(world.out()).toContain('against decode-local');
     expect(world.out()).toMatch(/ms\s+of\s+decode-local:/);
     expect(world.out()).not.toContain('decode_local');
   });
 
-  test('without a file it is the preset, on a budget', async () => {
+  test('runs the preset on a budget if no file is given', async () => {
     const { report } = await bench(['--rounds', '1', '--model', 'nano', '--json', 'out.json']);
     expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });
   });
 
-  test('counts on no more requests than its clients send', async () => {
+  test('estimates the time of a round from the requests that its clients send', async () => {
     const aRound = async (...more: string[]) => {
       const { world } = await bench(['gen.json', '--rounds', '1', ...more]);
       return Number(/about ([\d.]+) s per round/.exec(world.err())![1]);
@@ -127,7 +127,7 @@ describe('kvferry bench', () => {
     expect(await aRound('--max-num-requests', '1')).toBeLessThan((await aRound()) / 2);
   });
 
-  test('says that a folder keeps KV from one mode to the next', async () => {
+  test('notes that --store-dir keeps KV from one mode to the next, if there are several modes', async () => {
     const notes = async (...more: string[]) => {
       const asked = ['gen.json', '--rounds', '1', '--store-dir', 'kv', '--json', 'out.json', ...more];
       return (await bench(asked)).report!.plan.notes;
@@ -137,7 +137,7 @@ describe('kvferry bench', () => {
     expect(await notes('--mode', 'bidirectional')).not.toContainEqual(said);
   });
 
-  test('says where the pool that should be too small is not', async () => {
+  test('says so if the small pool of P has room for all active conversations', async () => {
     const asked = ['gen.json', '--rounds', '1', '--num-clients', '2', '--json', 'out.json'];
     const small = await bench(asked);
     expect(small.world.out()).toContain("== P's pool is small, with room for all active conversations");
@@ -149,7 +149,7 @@ describe('kvferry bench', () => {
     expect(tight.report!.plan.notes).toEqual([]);
   });
 
-  test("P's prefix caching set by hand is the only experiment", async () => {
+  test("runs a single experiment if P's prefix caching is set by hand", async () => {
     const { report } = await bench([
       'gen.json',
       '--no-prefix-caching',
@@ -162,7 +162,7 @@ describe('kvferry bench', () => {
     expect(Object.keys(report!.modes)).toEqual(['unidirectional', 'bidirectional', 'decode_local']);
   });
 
-  test('a model with windows is served with all KV kept too, and its tokens are compared', async () => {
+  test('serves a model with sliding windows with all KV kept too, and compares the tokens', async () => {
     const { code, report, world } = await bench([
       ...['gen.json', '--model', 'tiny-hybrid', '--rounds', '1', '--json', 'out.json'],
     ]);
@@ -178,7 +178,7 @@ describe('kvferry bench', () => {
     expect(kept.world.out()).not.toMatch(/Sliding windows/);
   });
 
-  test('a mode that gives other tokens fails, and is named', async () => {
+  test('fails if a mode gives other tokens, and names it', async () => {
     const { code, world } = await bench(['gen.json', '--rounds', '1'], {
       wrong: { mode: 'bidirectional', what: 'token' },
     });
@@ -186,7 +186,7 @@ describe('kvferry bench', () => {
     expect(world.out().replaceAll('\n', ' ')).toMatch(/THE MODES DISAGREE: bidirectional, round 1, .*turn 2/);
   });
 
-  test('a list of conversations: answers are as long as in the file', async () => {
+  test('generates answers as long as those in a list of conversations', async () => {
     const messages = [
       { role: 'user', content: 'abc' },
       { role: 'assistant', content: 'wxyz12' },
@@ -204,7 +204,7 @@ describe('kvferry bench', () => {
     expect(samples.map(({ output_num_tokens }) => output_num_tokens)).toEqual([6, 2]);
   });
 
-  test('pools and context are for answers as long as --limit-max-tokens makes them', async () => {
+  test('sizes pools and checks the context for answers as long as --limit-max-tokens makes them', async () => {
     const limits = (tokens: number) => ['--limit-min-tokens', `${tokens}`, '--limit-max-tokens', `${tokens}`];
     const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...limits(200)]);
     const { requests, output_tokens } = report!.workload;
@@ -217,7 +217,7 @@ describe('kvferry bench', () => {
     expect(world.clusters).toEqual([]);
   });
 
-  test('where no mode served a round, there is no table to read, and a sentence says so', async () => {
+  test('prints a sentence and no table if no mode served a round', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     world.interruptAt('trying');
     expect(await main(['bench', 'gen.json'], world.deps)).toBe(130);
@@ -226,7 +226,7 @@ describe('kvferry bench', () => {
     expect(world.out()).not.toContain('==');
   });
 
-  test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
+  test('on Ctrl-C writes what was served, marked incomplete, and exits with 130', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     world.interruptAt('round 1 of 3, prefix-caching, unidirectional');
     const code = await main(['bench', 'gen.json', '--json', 'out.json'], world.deps);
@@ -238,7 +238,7 @@ describe('kvferry bench', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
-  test('what failed in the round that Ctrl-C ends is counted', async () => {
+  test('counts requests that failed in the round that Ctrl-C ends', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     const { generate } = FakeCluster.prototype;
     let count = 0;
@@ -246,7 +246,7 @@ describe('kvferry bench', () => {
       this: FakeCluster,
       request,
     ) {
-      // Of the second arm: what is tried beforehand is no round's.
+      // From the second arm on: trial requests belong to no round.
       if (world.err().includes('round 1 of 3, no-prefix-caching, unidirectional')) count++;
       if (count === 1) throw new RequestError('refused');
       if (count === 3) world.interrupt();
@@ -263,7 +263,7 @@ describe('kvferry bench', () => {
     });
   });
 
-  test('--max-num-requests, --max-turns and --early-stop shorten it as in vLLM', async () => {
+  test('is shortened by --max-num-requests, --max-turns and --early-stop as in vLLM', async () => {
     const count = async (...options: string[]) => {
       const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...options]);
       const { requests } = report!.modes.unidirectional!;
@@ -277,12 +277,12 @@ describe('kvferry bench', () => {
     expect(asked).toBe(4);
     expect(await count('--max-turns', '4')).toBe(8);
     expect(asked).toBe(8);
-    // All four are active from the beginning: the first that ends finds no further one.
+    // All four are active from the beginning: when the first ends, no other is left to start.
     expect(await count('--early-stop', '--max-active-conversations', '4')).toBe(9);
     expect(await count('--warmup-step')).toBe(8);
   });
 
-  test('--audit serves a share of the turns both ways, in rounds that no time is taken from', async () => {
+  test('with --audit serves a share of the turns both ways, in rounds that are not timed', async () => {
     const costAware = ['--pull-policy', 'cost-aware', '--model', 'nano'];
     const options = ['gen.json', '--rounds', '2', '--json', 'out.json', ...costAware];
     const plain = await bench(options);
@@ -300,7 +300,7 @@ describe('kvferry bench', () => {
     for (const { turn, chose, chosen_ttft_ms, other_ttft_ms, regret_ms } of audit!.turns) {
       expect(turn).toBeGreaterThan(1);
       expect(chose).toBe('pull');
-      // The fake computes a token in a millisecond, and pulls for nothing.
+      // The fake computes a token in 1 ms and pulls at no cost.
       expect(other_ttft_ms).toBeGreaterThan(chosen_ttft_ms);
       expect(regret_ms).toBe(0);
     }
@@ -332,7 +332,7 @@ describe('kvferry bench', () => {
     [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],
     [['gen.json', '--num-clients', '0'], /1 or more; or leave it out for 1$/m],
     [['--num-clients', '0'], /1 or more; or leave it out for 2$/m],
-    // No preset is as if it were left out: the usual one is in force.
+    // A preset of null counts as omitted, so the default one applies.
     [['--config', 'null.json'], /'numClients' in null.json is null: wanted .* leave it out for 2$/m],
     [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
     [['one.json', '--num-clients', '2'], /one.json has 1 conversation and --num-clients is 2/],
@@ -355,7 +355,7 @@ describe('kvferry bench', () => {
     [['gen.json', '--endpoint', 'ftp://x', '--model', 'm'], /begins with http/],
     [['gen.json', '--endpoint', 'a', '--url', 'b'], /--endpoint and --url are both given/],
     [['short.json'], /book.txt has \d+ tokens and the conversations take \d+/],
-  ])('%j is refused before anything starts', async (options, message) => {
+  ])('refuses %j before anything starts', async (options, message) => {
     const more = {
       'list.json': JSON.stringify([{ role: 'user', content: 'hi' }]),
       'one.json': JSON.stringify({ ...spec, num_conversations: 1 }),

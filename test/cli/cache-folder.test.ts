@@ -1,4 +1,4 @@
-/** Where SwiftShader is unpacked to, and so loaded from. */
+/** The folder that SwiftShader is unpacked to and loaded from. */
 import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { cacheFolder } from '../../src/platform/node/swiftshader.ts';
 import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
 let root: string;
-/** A file: nothing can be made below it, by root either. */
+/** A file, so nothing can be created below it, not even by root. */
 let nowhere: string;
 
 beforeEach(() => {
@@ -22,20 +22,23 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
-test('beside the package where that can be written, else in the user’s cache', async () => {
+test("the cache folder is next to the package if that is writable, otherwise in the user's cache", async () => {
   vi.stubEnv('XDG_CACHE_HOME', path.join(root, 'cache'));
   const beside = path.join(root, 'node_modules', '.cache', 'kvferry');
   expect(await cacheFolder(beside)).toBe(beside);
   expect(await cacheFolder(path.join(nowhere, 'kvferry'))).toBe(path.join(root, 'cache', 'kvferry'));
 });
 
-test.each(['cache', './cache', ''])('XDG_CACHE_HOME is %j: no folder wherever one is just now', (named) => {
-  vi.stubEnv('XDG_CACHE_HOME', named);
-  vi.stubEnv('HOME', root);
-  expect(userCacheFile('adapters.json')).toBe(path.join(root, '.cache', 'kvferry', 'adapters.json'));
-});
+test.each(['cache', './cache', ''])(
+  'XDG_CACHE_HOME is ignored if it is not an absolute path: %j',
+  (named) => {
+    vi.stubEnv('XDG_CACHE_HOME', named);
+    vi.stubEnv('HOME', root);
+    expect(userCacheFile('adapters.json')).toBe(path.join(root, '.cache', 'kvferry', 'adapters.json'));
+  },
+);
 
-test('in the folder that all share only where it is this user’s alone', async () => {
+test("the cache folder is in the shared temporary folder only if it is this user's alone", async () => {
   vi.stubEnv('XDG_CACHE_HOME', nowhere);
   const folder = await cacheFolder(path.join(nowhere, 'kvferry'));
   expect(path.dirname(folder)).toBe(root);

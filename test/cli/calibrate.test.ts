@@ -14,12 +14,12 @@ const kvferry = async (argv: string, world: FakeWorld = fakeWorld()) => ({
 });
 
 describe('kvferry calibrate', () => {
-  it('finds the costs of a machine that computes a token in 1 ms, and writes them as a profile', async () => {
+  it('fits the costs of a machine that computes a token in 1 ms, and writes them as a profile', async () => {
     const { code, world } = await kvferry('calibrate c.json --json all.json');
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
     const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
-    // The fake: TTFT is 10 ms and one for each token computed; a transfer is said to take 2 ms, and hides.
+    // The fake's TTFT is 10 ms plus 1 ms per computed token; it reports 2 ms for a transfer, hidden in the rest.
     expect(profile.prefill.ms_per_token).toBeCloseTo(1, 1);
     expect(profile.pull.fixed_ms).toBeCloseTo(2, 3);
     expect(profile.model).toBe('nano');
@@ -35,7 +35,7 @@ describe('kvferry calibrate', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
-  it('says where its costs explain nothing, in the text and on the page; little variance alone is no bad fit', async () => {
+  it('warns of a bad fit in the text and on the page, but not because of little variance alone', async () => {
     const { world } = await kvferry('calibrate c.json');
     const { fit, pull, ...profile } = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
     const told = (ttft_r2: number, ttft_median_error: number, fixed_ms = pull.fixed_ms) => {
@@ -58,7 +58,7 @@ describe('kvferry calibrate', () => {
         'at every measured length pulling and recomputing differ by more than that error',
       );
     }
-    // Computing takes 1 ms a token: the ways cross at some 100, and are near each other about there.
+    // Computing takes 1 ms a token, so the ways cross at about 100 tokens and are close around there.
     for (const text of told(0.1, 0.02, 100)) {
       expect(text).not.toContain('Do not rely on this profile');
       expect(text).toMatch(
@@ -67,14 +67,14 @@ describe('kvferry calibrate', () => {
     }
   });
 
-  it('rates of a quick machine are figures, not powers of ten', async () => {
+  it('prints the rates of a fast machine without exponents', async () => {
     const { world } = await kvferry('calibrate c.json');
     const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
     const quick = { ...profile, pull: { ...profile.pull, ms_per_byte: 4.5e-7 } };
     expect(calibrationLines(quick, [], null, plainStyle).join('\n')).toContain('(2,222 MB/s)');
   });
 
-  it('says that nothing came of it when it is interrupted before it has measured', async () => {
+  it('writes no files and says so if it is interrupted before it has measured enough', async () => {
     const world = fakeWorld();
     let times = 0;
     const now = () => {
@@ -87,7 +87,7 @@ describe('kvferry calibrate', () => {
     expect([...world.files.keys()]).toEqual([]);
   });
 
-  it('keeps the profile when its check is interrupted', async () => {
+  it('keeps the profile if the check is interrupted', async () => {
     const world = fakeWorld();
     const { writeTextFile } = world.deps;
     world.deps.writeTextFile = async (...written) => {
@@ -113,7 +113,7 @@ describe('kvferry calibrate', () => {
     expect(world.out()).toContain('cost-aware ended within 5% of the better choice');
   });
 
-  it('writes it as a page and as Markdown', async () => {
+  it('writes its results as a page and as Markdown', async () => {
     const { code, world } = await kvferry('calibrate --check --rounds 2 --html c.html --markdown c.md');
     expect(code).toBe(0);
     const text = world.files.get('c.md')!;
@@ -125,21 +125,21 @@ describe('kvferry calibrate', () => {
     for (const wrong of ['NaN', 'undefined', 'Infinity']) expect(page).not.toContain(wrong);
   });
 
-  it('refuses one file for the profile and for costs before anything starts', async () => {
+  it('refuses the same file for the profile and for costs before anything starts', async () => {
     const { code, world } = await kvferry('calibrate c.json --costs-out ./c.json');
     expect(code).toBe(2);
     expect(world.err()).toContain('--costs-out and the profile both write c.json');
     expect(world.clusters).toHaveLength(0);
   });
 
-  it('tells what the threshold in force is expected to lose too', async () => {
+  it('includes the current threshold in the expected regret', async () => {
     const { world } = await kvferry('calibrate --threshold 200 --json all.json');
     const { expected_regret } = JSON.parse(world.files.get('all.json')!);
     expect(expected_regret.map((row: { threshold: unknown }) => row.threshold)).toContain(200);
   });
 
   it.each(['--html c.html', '--check', '--rounds 3', '--link 10e6', '--block-size 32'])(
-    'refuses %s beside --from-report, which measures nothing',
+    'refuses %s with --from-report, which measures nothing',
     async (option) => {
       const world = fakeWorld();
       expect(await main(`calibrate --from-report r.json ${option}`.split(' '), world.deps)).toBe(2);
@@ -162,7 +162,7 @@ describe('kvferry run with a policy and audits', () => {
     return world;
   };
 
-  it('takes the profile by the command that calibrate printed, whatever it was measured with', async () => {
+  it('accepts the profile with the command that calibrate printed, whatever it was measured with', async () => {
     const { world } = await kvferry(
       'calibrate c.json --link 10e6,40ms --block-size 32 --kv-dtype f32 --layout layer-pieces',
     );
@@ -172,14 +172,14 @@ describe('kvferry run with a policy and audits', () => {
     expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ block_size: 32 });
   });
 
-  it('takes the profile of this machine', async () => {
+  it('accepts a profile of this machine', async () => {
     const world = await withProfile();
     const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);
     expect(code).toBe(0);
     expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ model: 'nano' });
   });
 
-  it('calibrates at the start without one, and says so', async () => {
+  it('calibrates first if no profile is given, and says so', async () => {
     const { code, world } = await kvferry('run --turns 3 --pull-policy cost-aware');
     expect(code).toBe(0);
     expect(world.err()).toContain('cost-aware without --cost-profile: running a quick calibration first');
@@ -211,7 +211,7 @@ describe('kvferry run with a policy and audits', () => {
     const report = reportSchema.parse(JSON.parse(world.files.get('out.json')!));
     const both = report.runs.find(({ mode }) => mode === 'bidirectional')!;
     const audited = both.turns.filter(({ audit }) => audit);
-    // Of turns 2 to 9 the first, and then one in four.
+    // Of turns 2 to 9: the first, then one in four.
     expect(audited.map(({ turn }) => turn)).toEqual([2, 6]);
     for (const { audit, ttft_ms } of audited) {
       expect(audit).toMatchObject({ chose: 'pull', chosen_ttft_ms: ttft_ms, regret_ms: 0 });

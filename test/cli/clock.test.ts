@@ -1,4 +1,4 @@
-/** The real clock, over timers that a test moves. */
+/** The system clock, over fake timers. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../../src/platform/clock.ts';
 
@@ -11,7 +11,7 @@ afterEach(() => {
 
 const DAY_MS = 86_400_000;
 
-test('it sleeps longer than a timer can', async () => {
+test('the system clock can sleep longer than a timer can', async () => {
   let awake = false;
   void systemClock.sleep(100 * DAY_MS).then(() => {
     awake = true;
@@ -22,7 +22,7 @@ test('it sleeps longer than a timer can', async () => {
   expect(awake).toBe(true);
 });
 
-test('a signal wakes it, in any part of its sleep, and leaves no timer', async () => {
+test('an abort signal ends a sleep before or during it, and leaves no timer', async () => {
   const early = new AbortController();
   early.abort();
   await systemClock.sleep(1000, early.signal);

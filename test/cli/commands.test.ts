@@ -15,7 +15,7 @@ async function complaint(argv: string[], files: Record<string, string> = {}): Pr
   return text.trimEnd();
 }
 
-describe('usage', () => {
+describe('the command line', () => {
   test.each([
     [
       ['rn'],
@@ -82,13 +82,13 @@ describe('usage', () => {
     ],
     [['run', '--p-blocks', '25'], /--p-blocks is 25 blocks of 16 tokens.*up to 387 tokens: give 26 or more/],
     [['run', '--d-blocks', '20'], /--d-blocks is 20 blocks of 16 tokens.*up to 387 tokens: give 34 or more/],
-  ])('%j', async (argv, expected) => {
+  ])('refuses %j with one sentence', async (argv, expected) => {
     expect(await complaint(argv)).toMatch(
       typeof expected === 'string' ? new RegExp(`^${literally(expected)}$`) : expected,
     );
   });
 
-  test('a config file: its settings hold, options win, and its mistakes name the file', async () => {
+  test('takes settings from a config file, lets options override them, and names the file in errors', async () => {
     const files = {
       'k.json': '{"model":"nano","turns":2,"threshold":7,"userTokens":9}',
       'bad.json': '{"treshold":1}',
@@ -110,7 +110,7 @@ describe('usage', () => {
     );
   });
 
-  test('a conversation that ends with the assistant', async () => {
+  test('refuses a conversation that ends with the assistant', async () => {
     const talk = JSON.stringify([
       { role: 'user', content: 'a' },
       { role: 'assistant', content: 'b' },
@@ -120,7 +120,7 @@ describe('usage', () => {
     );
   });
 
-  test('values stay as they are written', async () => {
+  test('keeps option values as they are written', async () => {
     const world = fakeWorld();
     const odd = ['--adapter', '007', '--json=1e3', '--no-prefix-caching', '--link', '10e6'];
     expect(await main(['export', 'config', ...odd], world.deps)).toBe(0);
@@ -132,7 +132,7 @@ describe('usage', () => {
     });
   });
 
-  test('a switch that is off by default of the conversation can be turned on', async () => {
+  test('can turn on a switch that the shipped conversation turns off', async () => {
     const world = fakeWorld();
     expect(await main(['export', 'config', '--prefix-caching'], world.deps)).toBe(0);
     expect(JSON.parse(world.out())).toMatchObject({
@@ -142,13 +142,13 @@ describe('usage', () => {
     });
   });
 
-  test('export tokenizer refuses --json, which it would not write', async () => {
+  test('refuses --json for export tokenizer, which would not write it', async () => {
     const world = fakeWorld();
     expect(await main(['export', 'tokenizer', 'dir', '--json', 'out.json'], world.deps)).toBe(2);
     expect(world.err()).toContain('--json has no effect on export tokenizer');
   });
 
-  test('what export config prints is a config file', async () => {
+  test('prints a valid config file for export config', async () => {
     const world = fakeWorld();
     expect(await main(['export', 'config', '--model', 'tiny', '--ttl', '5'], world.deps)).toBe(0);
     expect(parseRunConfig(JSON.parse(world.out()))).toEqual(JSON.parse(world.out()));
@@ -160,7 +160,7 @@ describe('usage', () => {
     'sweep --context 32,64',
     'simulate --preset pr32553 --scale 1/64 --max-num-requests 8',
     'plan --preset pr32553 --scale 1/64 --slo-ttft 1s --rate 4 --sample 40 --max-engines 2 --jobs 1',
-  ])('which any command takes: %s', async (argv) => {
+  ])('accepts what export config prints as the config file of: %s', async (argv) => {
     const printed = fakeWorld();
     expect(await main(['export', 'config', '--model', 'tiny'], printed.deps)).toBe(0);
     const world = fakeWorld({}, { 'k.json': printed.out() });
@@ -169,7 +169,7 @@ describe('usage', () => {
     expect(code).toBe(0);
   });
 
-  test.each(['toString', 'constructor', '__proto__'])('a config file that has %s is told so', async (key) => {
+  test.each(['toString', 'constructor', '__proto__'])('refuses a config file that has %s', async (key) => {
     const world = fakeWorld({}, { 'k.json': `{"${key}": null}` });
     expect(await main(['export', 'config', '--config', 'k.json'], world.deps)).toBe(2);
     expect(world.err()).toContain(`there is no setting '${key}' in k.json`);
@@ -181,14 +181,14 @@ describe('usage', () => {
     [['verify', '-h']],
     [['doctor', '--help']],
     [['export', '--help']],
-  ])('help of %j fits 80 columns and has an example', async (argv) => {
+  ])('prints help for %j that fits 80 columns and names a command', async (argv) => {
     const world = fakeWorld();
     expect(await main(argv, world.deps)).toBe(0);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(world.out()).toMatch(/kvferry (run|verify|doctor|export)/);
   });
 
-  test('help names every option of run, with its value', async () => {
+  test('prints help for run that names options with their values', async () => {
     const world = fakeWorld();
     await main(['run', '--help'], world.deps);
     for (const option of [
@@ -203,7 +203,7 @@ describe('usage', () => {
     }
   });
 
-  test('no command at all is help and exit code 2; --version is the version', async () => {
+  test('prints help and exits with 2 if there is no command, and the version for --version', async () => {
     const none = fakeWorld();
     expect(await main([], none.deps)).toBe(2);
     expect(none.err()).toContain('Usage: kvferry <command>');
@@ -212,7 +212,7 @@ describe('usage', () => {
     expect(version.out()).toBe('kvferry 1.2.3\n');
   });
 
-  test('--debug shows stacks, nothing else does', async () => {
+  test('shows stacks with --debug only', async () => {
     const plain = fakeWorld();
     await main(['run', '--threshold', 'x'], plain.deps);
     expect(plain.err()).not.toContain('    at ');
@@ -235,7 +235,7 @@ describe('kvferry export tokenizer', () => {
 });
 
 describe('kvferry doctor', () => {
-  test('a machine that works', async () => {
+  test('reports adapters, kernels, speeds, memory and advice for a machine that works', async () => {
     const world = fakeWorld();
     expect(await main(['doctor'], world.deps)).toBe(0);
     for (const text of [
@@ -255,7 +255,7 @@ describe('kvferry doctor', () => {
     expect(world.clusters[0]?.closed).toBe(1);
   });
 
-  test('an NVIDIA card that Vulkan does not find: what its driver lacks, as in a bare container', async () => {
+  test('says what the driver lacks if Vulkan does not find an NVIDIA card, as in a bare container', async () => {
     const world = fakeWorld();
     await main(['doctor'], world.deps);
     expect(world.out()).not.toContain('NVIDIA');
@@ -265,7 +265,7 @@ describe('kvferry doctor', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
-  test('beside a GPU no software adapter is missed, as on a Mac, which has none', async () => {
+  test('does not ask for software adapters if there is a GPU, as on a Mac', async () => {
     const world = fakeWorld();
     const [, { adapter }] = (await world.deps.doctor.adapters()) as [unknown, AdapterFinding];
     const none = (driver: string) => ({ driver, adapter: null, error: 'not installed' });
@@ -276,7 +276,7 @@ describe('kvferry doctor', () => {
     expect(world.out()).not.toContain('npm ci');
   });
 
-  test('a machine on which nothing starts: why, what to do, exit code 1', async () => {
+  test('says why no engine can start and what to do, and exits with 1', async () => {
     const world = fakeWorld({ adapterFails: new AdapterError('Dawn accepts no adapter') });
     expect(await main(['doctor', '--adapter', 'gpu', '--json', 'd.json'], world.deps)).toBe(1);
     expect(world.out()).toContain('No engine can start: Dawn accepts no adapter.');
@@ -293,7 +293,7 @@ describe('kvferry verify', () => {
     (group: 'a' | 'c' | 'e'): CheckProvider =>
     async () => [{ group, name: 'a check', run: async () => ({ ok: true, detail: '12 numbers compared' }) }];
 
-  test('passes when every group has checks and they pass', async () => {
+  test('passes if every group has checks and they pass', async () => {
     const world = fakeWorld();
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
     expect(
@@ -302,12 +302,12 @@ describe('kvferry verify', () => {
     expect(world.out()).toContain('22 checks passed, 0 failed, 0 skipped');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
-    // Each trial has a cluster of its own, and every one is closed.
+    // Each trial has its own cluster, and every one is closed.
     expect(world.clusters).toHaveLength(19);
     for (const { closed } of world.clusters) expect(closed).toBe(1);
   });
 
-  test('interrupted: what was found until then is told', async () => {
+  test('reports what it found so far when interrupted', async () => {
     const world = fakeWorld();
     const checks = [
       { name: 'good', ok: true },
@@ -328,7 +328,7 @@ describe('kvferry verify', () => {
     expect(world.err()).toContain('No verdict: 2 checks finished before the interrupt. FAILED: bad.\n');
   });
 
-  test('interrupted among faults: it says how far it came', async () => {
+  test('reports how far it came when interrupted during faults', async () => {
     const world = fakeWorld();
     world.deps.backend.startCluster = async () => {
       world.interrupt();
@@ -338,7 +338,7 @@ describe('kvferry verify', () => {
     expect(world.err()).toContain('No verdict: 0 faults in 0 episodes had finished, with 0 rules broken.\n');
   });
 
-  test('picks of faults are refused without faults', async () => {
+  test('refuses --fault-picks without --faults or out of range', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano', '--fault-picks', '1,2'], world.deps)).toBe(2);
     expect(world.err()).toContain('--fault-picks is given without --faults');
@@ -346,14 +346,14 @@ describe('kvferry verify', () => {
     expect(world.err()).toContain('wanted numbers from 1 to 4');
   });
 
-  test('a group without checks fails; a fixture is only checked on request', async () => {
+  test('fails if a group has no checks, and checks a fixture only on request', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('this build has no such checks');
     expect(world.out()).toContain('give --fixture DIR');
   });
 
-  test('modes that part are found', async () => {
+  test('fails if a mode differs from the others', async () => {
     const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
@@ -361,14 +361,14 @@ describe('kvferry verify', () => {
     expect(world.out()).toContain('unidirectional differs from monolithic');
   });
 
-  test('damage that goes unnoticed fails', async () => {
+  test('fails if injected damage goes unnoticed', async () => {
     const world = fakeWorld({ faultsVanish: true });
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('the damage was not noticed');
   });
 
-  test('a check that throws has failed, and the others run', async () => {
+  test('counts a check that throws as failed, and runs the others', async () => {
     const world = fakeWorld({ integrityFails: new InternalError('block 3 is lost') });
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
@@ -376,7 +376,7 @@ describe('kvferry verify', () => {
     expect(world.out()).toContain('2 checks passed, 19 failed, 1 skipped');
   });
 
-  test('its checks as a page, Markdown and JUnit', async () => {
+  test('writes its checks as a page, Markdown and JUnit', async () => {
     const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
     world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
     const files = ['--html', 'v.html', '--markdown', 'v.md', '--junit', 'v.xml'];
@@ -395,7 +395,7 @@ describe('kvferry verify', () => {
 describe('a fleet', () => {
   const fleet = JSON.stringify({ rolesets: [{ prefill: 2, decode: [{ blocks: 40 }] }, { both: 1 }] });
 
-  test('by numbers: run, and what the start says of it', async () => {
+  test('can be given by counts, which the start-up message names', async () => {
     const world = fakeWorld();
     expect(await main(['run', '--model', 'nano', '--prefill', '2', '--decode', '3'], world.deps)).toBe(0);
     expect(world.err()).toMatch(/starting 2 P and 3 D with nano on fake \(auto\): [\d.]+ MiB at least/);
@@ -411,7 +411,7 @@ describe('a fleet', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
-  test('from a file, and from a config file that has it inside', async () => {
+  test('can be given in a file or within a config file', async () => {
     for (const args of [
       ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'],
       ['--config', 'config.json'],
@@ -439,7 +439,7 @@ describe('a fleet', () => {
     [['--fleet', 'typo.json'], "--fleet has an unknown field 'rolests'"],
     [['--prefill', '0'], "--prefill is '0': wanted a whole number of engines from 1 to 64"],
     [['--mode-of-fleet', 'poled'], 'wanted one of pooled, replica (did you mean pooled?)'],
-  ])('%j is one sentence, before anything starts', async (args, expected) => {
+  ])('given by %j is refused with one sentence before anything starts', async (args, expected) => {
     const files = {
       'fleet.json': fleet,
       text: 'two of each',
@@ -452,7 +452,7 @@ describe('a fleet', () => {
     expect(world.clusters).toHaveLength(0);
   });
 
-  test('commands that measure one P and one D take none', async () => {
+  test('is refused by commands that measure one P and one D', async () => {
     const world = fakeWorld();
     expect(await main(['sweep', '--prefill', '2'], world.deps)).toBe(2);
     expect(world.err()).toContain('--prefill is an option of kvferry run and');

@@ -4,7 +4,7 @@ import { main } from '../../src/cli/app.ts';
 import { exportFixture, schemas } from './export-schemas.ts';
 import { fakeWorld } from './fake.ts';
 
-/** A document of any of them, as loosely as tests look at it. */
+/** A document of any target, loosely typed. */
 // biome-ignore lint/suspicious/noExplicitAny: YAML of six kinds
 type Yaml = any;
 
@@ -21,7 +21,7 @@ const ALIKE = {
     { prefill: 2, decode: 1 },
   ],
 };
-/** Engines that do both, alone or beside a roleset of P and D. */
+/** Engines that do both, alone or alongside a roleset of P and D. */
 const COMBINED = { rolesets: [{ both: 2 }] };
 const BESIDE = { rolesets: [{ prefill: 1, decode: 1 }, { both: 1 }] };
 const FILES = {
@@ -37,7 +37,7 @@ async function exported(target: string, args: readonly string[] = []) {
   return { world, code, text: world.out() };
 }
 
-/** Every document, found right by its schema. */
+/** Every document of an export, checked against its schema. */
 async function documents(target: string, args: readonly string[] = []): Promise<Yaml[]> {
   const { code, text, world } = await exported(target, args);
   expect([code, world.err()]).toEqual([0, '']);
@@ -74,8 +74,8 @@ describe.each(['aibrix', 'llm-d', 'dynamo'])('export %s', (target) => {
   });
 });
 
-describe('the schemas', () => {
-  it('notice a field that there is not, and a value that cannot be', async () => {
+describe('the published schemas', () => {
+  it('reject an unknown field and an impossible value', async () => {
     const [storm] = await documents('aibrix');
     storm.spec.template.spec.roles[0].replica = 1;
     expect(schemas.StormService(storm)).toBe(false);
@@ -90,7 +90,7 @@ describe('export aibrix', () => {
     storm.spec.template.spec.roles.map(({ name, replicas }: Yaml) => `${name} ${replicas}`);
   const configOf = (role: Yaml) => JSON.parse(role.template.metadata.annotations['model.aibrix.ai/config']);
 
-  it('pooled: one replica whose roles scale by themselves', async () => {
+  it('writes a pooled fleet as one replica whose roles scale separately', async () => {
     const all = await documents('aibrix', ['--prefill', '3', '--decode', '2']);
     expect(
       all.map(({ kind, spec }) => [
@@ -108,14 +108,14 @@ describe('export aibrix', () => {
     expect(all[1].spec.scaleTargetRef.name).toBe(all[0].metadata.name);
   });
 
-  it('takes rule and bounds of the autoscaler', async () => {
+  it('takes the rule and the bounds of the autoscaler', async () => {
     const args = ['--autoscale', 'aibrix-kpa', '--min-prefill', '2', '--max-prefill', '6'];
     const [, prefill, decode] = await documents('aibrix', args);
     expect(prefill.spec).toMatchObject({ scalingStrategy: 'KPA', minReplicas: 2, maxReplicas: 6 });
     expect(decode.spec).toMatchObject({ minReplicas: 1, maxReplicas: 4 });
   });
 
-  it('scales by what its controller reads of a vLLM, by no rule that it refuses for a role', async () => {
+  it('scales by metrics that AIBrix reads from vLLM, and by APA in place of HPA', async () => {
     const args = ['--autoscale', 'k8s-hpa', '--max-num-seqs', '64'];
     const [, prefill, decode] = await documents('aibrix', args);
     expect([prefill, decode].map(({ spec }) => [spec.scalingStrategy, spec.metricsSources])).toMatchObject([
@@ -126,7 +126,7 @@ describe('export aibrix', () => {
     expect(text).toContain('--autoscale k8s-hpa is exported as APA: AIBrix refuses HPA for a role.');
   });
 
-  it('replica: rolesets that are alike are replicas, others services of their own, with their bounds', async () => {
+  it('writes equal rolesets as replicas, and different ones as services with their prompt bounds', async () => {
     const [alike] = await documents('aibrix', ['--fleet', 'alike.json', '--mode-of-fleet', 'replica']);
     expect([alike.spec.replicas, rolesOf(alike)]).toEqual([3, ['prefill 2', 'decode 1']]);
     const [short, long] = await documents('aibrix', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica']);
@@ -143,7 +143,7 @@ describe('export aibrix', () => {
     ]);
   });
 
-  it("says which policy of the pd router scores, in the gateway's own words", async () => {
+  it('names the scoring policies of the pd router as the gateway does', async () => {
     const given = JSON.stringify({
       'aibrix-pd': { AIBRIX_PREFILL_SCORE_POLICY: 'conductor', decodeLoadImbalanceMinSpread: 4 },
     });
@@ -161,7 +161,7 @@ describe('export aibrix', () => {
     expect((await exported('aibrix', args)).text).toContain('AIBRIX_DECODE_LOAD_IMBALANCE_MIN_SPREAD=4');
   });
 
-  it('starts engines by the agent that hands on what a NixlConnector returns, without pulling back', async () => {
+  it('chooses the agent that passes on what a NixlConnector returns, and turns pulling back off', async () => {
     const [storm] = await documents('aibrix');
     const [prefill] = storm.spec.template.spec.roles;
     expect(prefill.template.metadata.labels['model.aibrix.ai/kv-connector-type']).toBe('shfs');
@@ -170,13 +170,13 @@ describe('export aibrix', () => {
     expect(line).toContain('"bidirectional_kv_xfer":false');
   });
 
-  it('keeps all KV of layers with windows where the fleet does', async () => {
+  it('keeps all KV of sliding-window layers with --all-full-kv', async () => {
     const [storm] = await documents('aibrix', ['--all-full-kv']);
     for (const role of storm.spec.template.spec.roles)
       expect(role.template.spec.containers[0].args[0]).toContain('--disable-hybrid-kv-cache-manager');
   });
 
-  it('refuses a name that cannot be a label', async () => {
+  it('refuses a model name that cannot be a label', async () => {
     const { code, world } = await exported('aibrix', ['--served-model-name', 'a/b']);
     expect([code, world.err()]).toEqual([
       2,
@@ -186,7 +186,7 @@ describe('export aibrix', () => {
 });
 
 describe('export llm-d', () => {
-  it('has a D behind the sidecar, and every plugin that its profiles name', async () => {
+  it('puts D behind the sidecar, and declares every plugin that its profiles name', async () => {
     const [values, picker] = await documents('llm-d', [
       '--prefill',
       '2',
@@ -207,7 +207,7 @@ describe('export llm-d', () => {
     );
   });
 
-  it('has engines tell of their caches where a scorer goes by that, and the picker listen', async () => {
+  it('has engines publish cache events, and the picker listen, only if a scorer needs them', async () => {
     const [values, picker] = await documents('llm-d', ['--routing', 'llm-d', '--block-size', '32']);
     for (const { containers } of [values.prefill, values.decode]) {
       const [{ args, env, ports }] = containers;
@@ -239,14 +239,14 @@ describe('export llm-d', () => {
     expect(deaf).not.toHaveProperty('dataLayer');
   });
 
-  it('writes what --routing-config reads', async () => {
+  it('writes a picker configuration that --routing-config can read', async () => {
     const [, picker] = await documents('llm-d', ['--routing', 'llm-d']);
     const given = JSON.stringify({ 'llm-d': picker });
     const [, again] = await documents('llm-d', ['--routing', 'llm-d', '--routing-config', given]);
     expect(again).toEqual(picker);
   });
 
-  it('takes weights and the threshold of the decider from the parameters', async () => {
+  it("takes scorer weights and the decider's threshold from the parameters", async () => {
     const given = JSON.stringify({ 'llm-d': { nonCachedTokens: 512, decode: { 'queue-scorer': 3 } } });
     const [, picker] = await documents('llm-d', ['--routing', 'llm-d', '--routing-config', given]);
     expect(picker.plugins).toContainEqual({
@@ -271,7 +271,7 @@ describe('export llm-d', () => {
 });
 
 describe('export dynamo', () => {
-  it('tells the frontend how to route', async () => {
+  it("sets the frontend's router mode from the routing policy", async () => {
     const modeOf = async (routing: string) => {
       const [graph] = await documents('dynamo', ['--routing', routing]);
       const { env } = graph.spec.components[0].podTemplate.spec.containers[0];
@@ -287,7 +287,7 @@ describe('export dynamo', () => {
     ]);
   });
 
-  it('lets D prefill what is short by itself, as the policy does', async () => {
+  it('lets D prefill short prompts itself if the policy does so by length alone', async () => {
     const environmentOf = async (parameters: object) => {
       const given = JSON.stringify({ dynamo: parameters });
       const [graph] = await documents('dynamo', ['--routing', 'dynamo', '--routing-config', given]);
@@ -306,7 +306,7 @@ describe('export dynamo', () => {
       expect(await environmentOf({ conditionalDisagg })).not.toHaveProperty('DYN_ROUTER_CONDITIONAL_DISAGG');
   });
 
-  it('makes a graph of each roleset that stays apart', async () => {
+  it('writes one graph for each separate roleset', async () => {
     const graphs = await documents('dynamo', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica']);
     const workers = graphs.map(({ spec }) =>
       spec.components.slice(1).map(({ type, replicas }: Yaml) => `${type} ${replicas}`),
@@ -327,7 +327,7 @@ describe('export sglang', () => {
       .filter((part) => part.includes('python'))
       .map((part) => part.replace(/^#.*$/gm, '').replaceAll('\\\n', ' ').trim().split(/\s+/));
 
-  it.each(settings)('uses options that there are, with %j %j %j %j', async (...args) => {
+  it.each(settings)('uses only options that SGLang has with %j %j %j %j', async (...args) => {
     const { code, text } = await exported(
       'sglang',
       args.filter((arg) => arg !== undefined),
@@ -341,7 +341,7 @@ describe('export sglang', () => {
     }
   });
 
-  it('gives the gateway every engine with its bootstrap port', async () => {
+  it('gives the gateway every engine, and the bootstrap port of each P', async () => {
     const { text } = await exported('sglang', [
       '--prefill',
       '2',
@@ -368,7 +368,7 @@ describe('export sglang', () => {
   });
 });
 
-describe('what cannot be said', () => {
+describe('limits of exports', () => {
   it.each([
     ['aibrix', ['--mode', 'bidirectional'], "Pulling D's KV back"],
     ['llm-d', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'], 'llm-d has no rolesets'],
@@ -417,7 +417,7 @@ describe('what cannot be said', () => {
     ],
     ['vllm', ['--autoscale', 'k8s-hpa'], '--autoscale ("k8s-hpa"): vLLM\'s proxy keeps the engines'],
     ['vllm', ['--store', '64MiB'], "--store (67108864): vLLM's stores are connectors"],
-  ])('%s %j', async (target, args, remark) => {
+  ])('%s with %j gets a remark', async (target, args, remark) => {
     const { text } = await exported(target, args);
     const remarks = text
       .split('\n')
@@ -427,7 +427,7 @@ describe('what cannot be said', () => {
     expect(remarks).toContain(remark);
   });
 
-  it.each(['llm-d', 'dynamo', 'sglang', 'vllm'])('%s: a fleet without P and D is refused', async (target) => {
+  it.each(['llm-d', 'dynamo', 'sglang', 'vllm'])('%s refuses a fleet without P and D', async (target) => {
     const { code, world } = await exported(target, ['--fleet', 'combined.json', '--mode', 'bidirectional']);
     expect([code, world.err()]).toEqual([
       2,
@@ -436,28 +436,25 @@ describe('what cannot be said', () => {
     expect((await exported('aibrix', ['--fleet', 'combined.json'])).code).toBe(0);
   });
 
-  it.each(['dynamo', 'sglang'])(
-    '%s: a roleset without P and D is left out, and that is said',
-    async (target) => {
-      const { code, text } = await exported(target, ['--fleet', 'beside.json', '--mode-of-fleet', 'replica']);
-      expect(code).toBe(0);
-      expect(text).toContain('Engines that do both are omitted:');
-      expect(text.match(/kind: DynamoGraphDeployment|launch_router/g)).toHaveLength(1);
-    },
-  );
+  it.each(['dynamo', 'sglang'])('%s leaves out a roleset without P and D, and says so', async (target) => {
+    const { code, text } = await exported(target, ['--fleet', 'beside.json', '--mode-of-fleet', 'replica']);
+    expect(code).toBe(0);
+    expect(text).toContain('Engines that do both are omitted:');
+    expect(text.match(/kind: DynamoGraphDeployment|launch_router/g)).toHaveLength(1);
+  });
 
-  it('no key is printed', async () => {
+  it('no API key is printed', async () => {
     for (const target of ['aibrix', 'llm-d', 'dynamo', 'sglang'])
       expect((await exported(target, ['--api-key', 'hushed'])).text).not.toContain('hushed');
   });
 
-  it('a model that exists here only is refused, as for vLLM', async () => {
+  it('a model with generated weights, which exists only here, is refused', async () => {
     const world = fakeWorld({}, FILES);
     expect(await main(['export', 'aibrix', '--model', 'tiny'], world.deps)).toBe(2);
     expect(world.err()).toContain('tiny has random weights and exists only in kvferry');
   });
 
-  it('a target that there is not', async () => {
+  it('an unknown target is refused', async () => {
     const world = fakeWorld({}, FILES);
     expect(await main(['export', 'aibrixs'], world.deps)).toBe(2);
     expect(world.err()).toContain("there is no 'aibrixs' to export");
@@ -468,7 +465,7 @@ describe('what cannot be said', () => {
 });
 
 describe('export vllm of a fleet', () => {
-  it('starts every engine with a port, a GPU and a side channel of its own, and names all to the proxy', async () => {
+  it('starts every engine on its own GPU and port, and names all engines to the proxy', async () => {
     const { text, code } = await exported('vllm', [
       '--prefill',
       '2',
@@ -486,7 +483,7 @@ describe('export vllm of a fleet', () => {
   });
 });
 
-it('a name that is cut ends as Kubernetes wants it', async () => {
+it('a truncated name does not end with a hyphen, as Kubernetes requires', async () => {
   const [service] = await documents('aibrix', ['--served-model-name', `${'m'.repeat(31)}-xl`]);
   expect(service.metadata.name).toBe(`kvferry-${'m'.repeat(31)}`);
 });

@@ -1,4 +1,4 @@
-/** What clusters publish of their manifests and settings, to hold exports to. */
+/** Published schemas of manifests and settings, which exports are checked against. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv } from 'ajv';

@@ -1,4 +1,4 @@
-/** `kvferry export vllm`: what it prints is a script that a shell reads as it was meant. */
+/** `kvferry export vllm` prints a script, which these tests run in a shell. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { fakeWorld } from './fake.ts';
 const directory = mkdtempSync(path.join(tmpdir(), 'kvferry-export-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** vllm and python tell their words and environment in place of running. */
+/** Shell functions in place of vllm and python that print their words and environment. */
 const STUBS = `
 tell() { printf '%s\\0' "$CUDA_VISIBLE_DEVICES|$VLLM_NIXL_SIDE_CHANNEL_HOST|$VLLM_NIXL_SIDE_CHANNEL_PORT" "$@"; printf '\\n\\0'; }
 vllm() { tell vllm "$@"; }
@@ -48,11 +48,11 @@ async function exported(argv: string[], files: Record<string, string> = {}): Pro
   return world.out();
 }
 
-/** An option's value; undefined when it is not there. */
+/** The value of an option; undefined if the option is missing. */
 const wordAfter = (words: readonly string[], option: string): string | undefined =>
   words.includes(option) ? words[words.indexOf(option) + 1] : undefined;
 
-describe('the script', () => {
+describe('the exported script', () => {
   it('starts P and D with every setting that vLLM has', async () => {
     const script = await exported([
       ...['--model', 'qwen2.5-0.5b', '--mode', 'bidirectional', '--threshold', '128', '--ttl', '60'],
@@ -100,7 +100,7 @@ describe('the script', () => {
     );
   });
 
-  it("takes the server's ports and names, and tells no key", async () => {
+  it("takes the server's ports and names, and contains no key", async () => {
     const script = await exported([
       ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--port', '9000', '--prefill-port', '9100'],
       ...['--decode-port', '0', '--served-model-name', 'one,two', '--api-key', 'secret'],
@@ -115,7 +115,7 @@ describe('the script', () => {
     expect(script).toContain('VLLM_API_KEY');
   });
 
-  it('differs between modes where the modes differ: the flag, or one engine in place of three programs', async () => {
+  it('differs between modes in the pull flag, and has a single engine for monolithic mode', async () => {
     const calls = runScript(await exported(['--model', 'smollm2-135m']));
     expect(calls.map(({ words }) => words[1])).toEqual([
       'serve',
@@ -130,7 +130,7 @@ describe('the script', () => {
     expect(wordAfter(calls[0]!.words, '--port')).toBe('8000');
   });
 
-  it('writes a made workload as a file of the benchmark', async () => {
+  it('writes a generated workload as an input file of the benchmark', async () => {
     const script = await exported([
       ...['--model', 'llama-3.2-1b', '--turns', '3', '--conversations', '4', '--system-tokens', '50'],
       ...['--user-tokens', '20', '--output-tokens', '30', '--concurrency', '2'],
@@ -151,7 +151,7 @@ describe('the script', () => {
     });
   });
 
-  it("gives the published benchmark's clients, lengths and scale", async () => {
+  it('uses the clients, lengths and scale of the published benchmark', async () => {
     const options = ['--model', 'qwen2.5-0.5b', '--preset', 'pr32553', '--scale', '1/16'];
     const benchmark = runScript(await exported(options)).at(-1)!.words;
     expect(wordAfter(benchmark, '--num-clients')).toBe('2');
@@ -166,7 +166,7 @@ describe('the script', () => {
     });
   });
 
-  it('says what its engines would refuse as too long', async () => {
+  it('says so if conversations grow longer than its engines accept', async () => {
     const asked = ['--model', 'qwen2.5-0.5b', '--preset', 'pr32553'];
     const note = /The conversations grow to 18032 tokens, and the engines refuse more than\n# 8192: raise/;
     expect(await exported(asked)).toMatch(note);
@@ -177,7 +177,7 @@ describe('the script', () => {
       expect(await exported([...asked, ...more])).not.toContain('conversations grow to');
   });
 
-  it('writes a conversation of text with a place for every answer, whatever quotes it holds', async () => {
+  it('writes a text conversation with a place for every answer, whatever quotes it contains', async () => {
     const messages = [
       { role: 'system', content: "You're $HOME `ls`" },
       { role: 'user', content: 'a "question"\nEOF\n\\n' },
@@ -199,7 +199,7 @@ describe('the script', () => {
     expect(script).toContain('does not support system messages');
   });
 
-  it("is the benchmark's experiment: the threshold is divided as lengths are, and clients are those given", async () => {
+  it('scales the threshold as it scales lengths, unless one is given, and takes a number of clients', async () => {
     const given = [
       '--model',
       'qwen2.5-0.5b',
@@ -223,7 +223,7 @@ describe('the script', () => {
     expect(await of('--num-clients', '6', '--threshold', '9')).toEqual([9, '6', '24']);
   });
 
-  it("passes the benchmark's own options on, negative limits too", async () => {
+  it("passes on the benchmark's own options, including negative limits", async () => {
     const file = JSON.stringify([
       {
         id: 'x',
@@ -248,7 +248,7 @@ describe('the script', () => {
     expect(readFileSync(path.join(directory, 'conversations.json'), 'utf8').trim()).toBe(file);
   });
 
-  it('puts what is in force into each connector of a MultiConnector', async () => {
+  it('writes the effective settings into each connector of a MultiConnector', async () => {
     const given = {
       kv_connector: 'MultiConnector',
       kv_connector_extra_config: {
@@ -290,13 +290,13 @@ describe('the script', () => {
     expect(text).not.toMatch(/^# - --store/m);
   });
 
-  it('says nothing of all KV kept but the option that vLLM has for it', async () => {
+  it("translates --all-full-kv to vLLM's option without a remark", async () => {
     const text = await exported(['--model', 'gemma-3-1b', '--all-full-kv']);
     expect(text).toContain('--disable-hybrid-kv-cache-manager');
     expect(text).not.toContain('--all-full-kv');
   });
 
-  it('names what stays behind, and what was given to vLLM as it is comes back', async () => {
+  it('lists options that it cannot carry over, and keeps extra connector settings', async () => {
     const config =
       '{"kv_connector":"NixlConnector","engine_id":"x","kv_connector_extra_config":{"backends":["UCX"]}}';
     const text = await exported([
@@ -313,7 +313,7 @@ describe('the script', () => {
   });
 });
 
-it('--json gives the same as data', async () => {
+it('--json prints the commands and files as data', async () => {
   const plan = JSON.parse(await exported(['--model', 'smollm2-135m', '--mode', 'bidirectional', '--json']));
   expect(plan.modes[0].commands.map((c: { argv: string[] }) => c.argv[1])).toEqual([
     ...['serve', 'serve', 'disagg_proxy_multiturn.py'],
@@ -325,14 +325,14 @@ it('--json gives the same as data', async () => {
   ]);
 });
 
-it('a preset that exists here only is refused, with what to choose', async () => {
+it('a preset with generated weights is refused, and others are named', async () => {
   const world = fakeWorld();
   expect(await main(['export', 'vllm', '--model', 'nano'], world.deps)).toBe(2);
   expect(world.err()).toMatch(/nano has random weights.*smollm2-135m, qwen2.5-0.5b, llama-3.2-1b/);
 });
 
 it.each(["it's", '', 'a b', '$(x)', '`x`', '"', '\\', 'a\nb', '--plain=1', "'''", 'é*?[]{}~!'])(
-  'a shell reads %j back',
+  'a shell reads %j back unchanged',
   (word) => {
     expect(runScript(`vllm ${quote(word)}`)[0]!.words).toEqual(['vllm', word]);
     execFileSync('bash', ['-c', writeFileText('x y', word)], { cwd: directory });

@@ -1,10 +1,10 @@
-/** `kvferry bench` on engines that are none. */
+/** `kvferry bench` on fake engines. */
 import { main } from '../../src/cli/app.ts';
 import type { BenchReport } from '../../src/measure/bench-report.ts';
 import { fakeWorld } from './fake.ts';
 import type { FakeTroubles } from './fake-cluster.ts';
 
-/** What runs it where gen.json holds `spec`; the report is what it wrote to out.json. */
+/** A function that runs it with `spec` in gen.json. `report` is what it wrote to out.json. */
 export const benchOf =
   (spec: object) =>
   async (

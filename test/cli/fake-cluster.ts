@@ -1,4 +1,4 @@
-/** A cluster that answers by arithmetic. */
+/** A fake cluster that computes its answers by arithmetic, without engines. */
 import type { Mode } from '../../src/config/modes.ts';
 import type { TokenIds } from '../../src/config/token-ids.ts';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
@@ -13,18 +13,18 @@ export interface FakeTroubles {
   wrong?: { mode: Mode; what: 'token' | 'logits' };
   startFails?: Error;
   integrityFails?: Error;
-  /** The threshold stands in the way of every pull. */
+  /** The threshold prevents every pull. */
   pullsNothing?: boolean;
   /** Never answers. */
   hangs?: boolean;
   adapterFails?: Error;
-  /** Every turn meets a pipeline that was not warmed up. */
+  /** Every turn compiles a pipeline that was not warmed up. */
   compilesLate?: boolean;
-  /** Damage that a fault option asks for stays without effect. */
+  /** Faults that options ask for have no effect. */
   faultsVanish?: boolean;
 }
 
-/** Answers with tokens that follow from the prompt alone, so that all modes agree unless they are told not to. */
+/** Its tokens follow from the prompt alone, so all modes agree unless `FakeTroubles` says otherwise. */
 export class FakeCluster implements Cluster {
   info: ClusterInfo;
   settings: ClusterOptions;

@@ -1,4 +1,4 @@
-/** A world without terminal, files, GPU or threads for the commands. */
+/** Dependencies of the commands without a terminal, files, a GPU or threads. */
 import { normalize } from 'node:path';
 import type { CliDeps } from '../../src/cli/deps.ts';
 import { widthOf } from '../../src/cli/format.ts';
@@ -20,12 +20,12 @@ export interface FakeWorld {
   clusters: FakeCluster[];
   /** Presses Ctrl-C. */
   interrupt(): void;
-  /** Presses it when such a text is written, to either stream. */
+  /** Presses Ctrl-C when `text` is written to either stream. */
   interruptAt(text: string): void;
   /** Closes the pipe that the output goes to. */
   unread(): void;
   exits: number[];
-  /** What servers were started with, and how long each was given to end. */
+  /** What servers were started with; `stopped` has the grace period of each stop in ms. */
   served: { options: ClusterOptions; server: ServerOptions }[];
   stopped: number[];
 }
@@ -212,5 +212,5 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
   };
 }
 
-/** Columns of its widest line. */
+/** Columns of the widest line. */
 export const widest = (text: string): number => Math.max(...text.split('\n').map(widthOf));

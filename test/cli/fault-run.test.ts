@@ -23,7 +23,7 @@ const report: FaultReport = {
   ok: true,
 };
 
-it('every kind has a row, and no line is longer than 80 columns', () => {
+it('every kind of fault has a row, and no line is longer than 80 columns', () => {
   const lines = faultLines(report, 'auto', '1 h', false);
   for (const name of Object.values(FAULTS))
     expect(lines.filter((line) => line.startsWith(name))).toHaveLength(1);
@@ -31,7 +31,7 @@ it('every kind has a row, and no line is longer than 80 columns', () => {
   expect(lines.at(-1)).toMatch(/^No wrong token/);
 });
 
-it('what broke is told with what happened and the command that repeats it', () => {
+it('a violation is listed with its faults and the command that reproduces it', () => {
   const faults = ['device lost (decode), streaming 4'];
   const violation = {
     kind: 'blocks held',
@@ -52,7 +52,7 @@ it('what broke is told with what happened and the command that repeats it', () =
   );
 });
 
-it('another model than the one that breaks is refused', async () => {
+it('--faults refuses --model, because its engines always run nano', async () => {
   const world = fakeWorld();
   expect(await main(['verify', '--faults', '5', '--model', 'tiny'], world.deps)).toBe(2);
   expect(world.err()).toContain('--model has no effect with --faults, which always uses nano');

@@ -1,4 +1,4 @@
-/** The GGUF file that llama.cpp gets: read back by the format's own rules. */
+/** The GGUF file written for llama.cpp, read back by the rules of the format. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -12,7 +12,7 @@ import { SeededWeights } from '../../src/model/seeded-weights.ts';
 const folder = mkdtempSync(path.join(os.tmpdir(), 'gguf-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** A reader of the parts that the test looks at. */
+/** Reads the parts of a GGUF file that the tests check. */
 function readGguf(bytes: Buffer) {
   let at = 0;
   const pass = (count: number): number => {
@@ -45,7 +45,7 @@ function readGguf(bytes: Buffer) {
   return { magic, version, metadata, tensors, data: bytes.subarray(Math.ceil(at / 32) * 32) };
 }
 
-it('holds every weight where llama.cpp looks for it, q and k with the pairs of a head side by side', async () => {
+it('a GGUF file holds every weight where llama.cpp expects it, with adjacent pairs in q and k', async () => {
   const architecture = presetArchitecture('nano');
   const weights = new SeededWeights(architecture, 0, 'f16');
   const file = path.join(folder, 'nano.gguf');
@@ -72,7 +72,7 @@ it('holds every weight where llama.cpp looks for it, q and k with the pairs of a
     Array.from({ length: k }, (_, row) => from[elementPlace({ rows, columns }, row, n)]!);
   const q = halves('blk.1.attn_q.weight');
   expect(q.dims).toEqual([k, numHeads * headDim]);
-  // The second head's third pair: rows 4 and 5 of it there, columns 2 and 2 + half a head here.
+  // The second head's third pair: its rows 4 and 5 in the file, its columns 2 and 2 + half a head here.
   for (const [there, here] of [
     [headDim + 4, headDim + 2],
     [headDim + 5, headDim + 2 + headDim / 2],
@@ -86,7 +86,7 @@ it('holds every weight where llama.cpp looks for it, q and k with the pairs of a
   expect(data.length).toBeGreaterThanOrEqual(last.offset + 2 * last.dims[0]! * last.dims[1]!);
 });
 
-it('a model of another shape is refused', async () => {
+it('writing a GGUF file refuses a model with q and k norms', async () => {
   const weights = new SeededWeights({ ...presetArchitecture('nano'), qkNorm: true }, 0, 'f16');
   await expect(writeGguf(path.join(folder, 'no.gguf'), weights)).rejects.toThrow(ConfigError);
 });

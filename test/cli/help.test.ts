@@ -1,4 +1,4 @@
-/** What --help prints, of every command. */
+/** What --help prints for every command. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import type { CommandSpec } from '../../src/cli/arguments.ts';
@@ -12,7 +12,7 @@ async function help(...words: string[]): Promise<string> {
   return world.out();
 }
 
-/** As a shell joins them. */
+/** Joins continued lines as a shell does. */
 const joined = (lines: string): string => lines.replace(/ \\\n */g, ' ');
 
 describe('help', () => {
@@ -25,17 +25,20 @@ describe('help', () => {
     expect(specs.size).toBeGreaterThan(10);
   });
 
-  test.each([[[]], [['simulate']]])('is also asked for as a command: help %j', async (words) => {
+  test.each([[[]], [['simulate']]])('is also printed by the help command: help %j', async (words) => {
     const world = fakeWorld();
     expect(await main(['help', ...words], world.deps)).toBe(0);
     expect(world.out()).toBe(await help(...words));
   });
 
-  test.each(['trace', 'replay', 'simulate', 'plan'])('%s says that packed traces are read', async (name) => {
-    expect(await help(name)).toMatch(/\.gz\b/);
-  });
+  test.each(['trace', 'replay', 'simulate', 'plan'])(
+    'for %s says that compressed traces are read',
+    async (name) => {
+      expect(await help(name)).toMatch(/\.gz\b/);
+    },
+  );
 
-  test('fits 80 columns, whole and of every command, and has each section once', async () => {
+  test('fits 80 columns for every command, with each section once', async () => {
     expect(widest(await help())).toBeLessThanOrEqual(WIDTH);
     for (const name of specs.keys()) {
       const text = await help(name);
@@ -45,7 +48,7 @@ describe('help', () => {
     }
   });
 
-  test('has every option of every command, every example as it is typed, and no option is of no command', async () => {
+  test('lists the options and examples of every command, and every option for at least one command', async () => {
     const seen = new Set<string>();
     for (const [name, { groups, examples, refuses = [] }] of specs) {
       const text = await help(name);
@@ -74,17 +77,17 @@ test.each([
   [['replay', 't.jsonl'], '--max-tokens', '5'],
   [['replay', 't.jsonl'], '--top-k', '5'],
   [['trace', 'info', 't.jsonl'], '--trace', 't.jsonl'],
-])('%j always refuses %s: help does not offer it', async (words, option, value) => {
+])('%j always refuses %s, so its help does not list it', async (words, option, value) => {
   expect(await main([...words, option, value], fakeWorld().deps)).toBe(2);
   expect(await help(words[0]!)).not.toMatch(new RegExp(`^  ${option}(?: |$)`, 'm'));
 });
 
-describe('a command', () => {
-  test('that fits is one line', () => {
+describe('a printed command', () => {
+  test('is one line if it fits', () => {
     expect(commandLines('kvferry run --turns 3')).toEqual(['  kvferry run --turns 3']);
   });
 
-  test('that does not is broken between options, and reads back as it was', () => {
+  test('is otherwise broken between options, and reads back unchanged', () => {
     const command =
       'kvferry simulate w.json --routing round-robin,prefix-cache --kv-transfer-config \'{"kv_connector": "NixlConnector"}\' --check';
     expect(commandLines(command)).toEqual([
@@ -94,7 +97,7 @@ describe('a command', () => {
     expect(joined(commandLines(command).join('\n'))).toBe(`  ${command}`);
   });
 
-  test('an option whose value has no room beside it is broken before the value; quotes never', () => {
+  test('is broken before a value that does not fit next to its option, but never within quotes', () => {
     const [name, value] = [`--${'n'.repeat(40)}`, `'${'v '.repeat(20)}'`];
     expect(commandLines(`kvferry run --check ${name} ${value}`)).toEqual([
       '  kvferry run --check \\',
@@ -103,7 +106,7 @@ describe('a command', () => {
     ]);
   });
 
-  test('whose word is longer than a line has it on a line of its own', () => {
+  test('has a word that is longer than a line on a line of its own', () => {
     const word = 'w'.repeat(90);
     expect(commandLines(`kvferry run --model ${word} --check`)).toEqual([
       '  kvferry run \\',
@@ -114,7 +117,7 @@ describe('a command', () => {
   });
 });
 
-test('which modes there are without --mode is told of the command itself', async () => {
+test('help gives the default modes of the command in question', async () => {
   const ofMode = async (command: string) =>
     / +--mode <MODES> +([\s\S]*?)\n(?: {2}--|\n)/
       .exec(await help(command))![1]!
@@ -126,7 +129,7 @@ test('which modes there are without --mode is told of the command itself', async
   expect(await ofMode('serve')).toBe(`${all} ${later} Default for this command: bidirectional.`);
 });
 
-test('a default number of bytes is shown as it would be typed', async () => {
+test('help shows a default number of bytes as it would be typed', async () => {
   const world = fakeWorld();
   expect(await main(['serve', '--help'], world.deps)).toBe(0);
   expect(world.out()).toContain('(1GiB)');

@@ -30,8 +30,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe('what a probe found', () => {
-  it('is kept by driver, for the machine as it was', async () => {
+describe('the result of a probe', () => {
+  it('is kept by driver, for the same state of the machine', async () => {
     expect(keptProbe('system', 'm', file)).toBeNull();
     expect(await keepProbe('system', 'm', adapter, file)).toBe(true);
     expect(await keepProbe('lavapipe', 'm', { ...adapter, software: true }, file)).toBe(true);
@@ -41,14 +41,14 @@ describe('what a probe found', () => {
     expect(keptProbe('system', 'another', file)).toBeNull();
   });
 
-  it('is kept of each driver where several are probed at once', async () => {
+  it('is kept for each driver if several are probed at once', async () => {
     const drivers = ['system', 'lavapipe', 'swiftshader'] as const;
     const kept = drivers.map((driver) => keepProbe(driver, 'm', { ...adapter, name: driver }, file));
     expect(await Promise.all(kept)).toEqual([true, true, true]);
     expect(drivers.map((driver) => keptProbe(driver, 'm', file)?.name)).toEqual(drivers);
   });
 
-  it('is forgotten where a start does not find it so, and then only', async () => {
+  it('is forgotten only if a start fails with an AdapterError', async () => {
     await keepProbe('system', 'm', adapter, file);
     const fails = (error: Error) => withProbes(() => Promise.reject(error), file);
     await expect(fails(new ConfigError('wrong'))).rejects.toThrow('wrong');
@@ -58,14 +58,14 @@ describe('what a probe found', () => {
     expect(keptProbe('system', 'm', file)).toBeNull();
   });
 
-  it('is not kept of a machine that nobody can tell from another, nor where nothing can be written', async () => {
+  it('is not kept if the machine cannot be identified or nothing can be written', async () => {
     expect(await keepProbe('system', null, adapter, file)).toBe(false);
     expect(keptProbe('system', null, file)).toBeNull();
     writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
     expect(await keepProbe('system', 'm', adapter, file)).toBe(false);
   });
 
-  it('is left where it cannot be removed: why nothing started is what is told', async () => {
+  it('may fail to be removed without hiding why the start failed', async () => {
     mkdirSync(file, { recursive: true });
     await expect(withProbes(() => Promise.reject(new AdapterError('gone')), file)).rejects.toThrow('gone');
   });
@@ -75,7 +75,7 @@ describe('what a probe found', () => {
     'null',
     '{"version":0,"probes":{"system":{"machine":"m","adapter":{}}}}',
     '{"version":1}',
-  ])('is found again where the file holds %s', async (content) => {
+  ])('is not read but replaced if the file contains %s', async (content) => {
     mkdirSync(path.dirname(file));
     writeFileSync(file, content);
     expect(keptProbe('system', 'm', file)).toBeNull();
@@ -84,8 +84,8 @@ describe('what a probe found', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('the machine is another', () => {
-  it('with another driver, another library of one, and other settings of the loader', () => {
+describe.runIf(process.platform === 'linux')('the state of the machine', () => {
+  it("changes with a driver, its library, and the loader's settings", () => {
     const seen = [machineNow([folder])];
     const again = () => {
       seen.push(machineNow([folder]));
@@ -109,7 +109,7 @@ describe.runIf(process.platform === 'linux')('the machine is another', () => {
     again();
   });
 
-  it('without what this user cannot look at: drivers of others, and links that lead nowhere', () => {
+  it('is known even if a link leads nowhere or a folder cannot be read', () => {
     const none = machineNow([folder]);
     symlinkSync('loop.json', path.join(folder, 'loop.json'));
     const library = path.join(folder, 'loop.json', 'libvulkan_some.so');
@@ -120,7 +120,7 @@ describe.runIf(process.platform === 'linux')('the machine is another', () => {
 });
 
 describe('the cache folder', () => {
-  it('of a user without a home is where nothing can be kept', async () => {
+  it('of a user without a home is below the root, where nothing can be kept', async () => {
     vi.stubEnv('XDG_CACHE_HOME', '');
     const home = vi.spyOn(os, 'homedir').mockImplementation(() => {
       throw new Error('no such file or directory');
@@ -134,7 +134,7 @@ describe('the cache folder', () => {
 });
 
 it.runIf(process.platform === 'linux')(
-  'a lavapipe that VK_DRIVER_FILES names is used itself, and not the one in the folders of the system',
+  "a lavapipe named by VK_DRIVER_FILES is used in place of the one in the system's folders",
   async () => {
     vi.stubEnv('XDG_CACHE_HOME', folder);
     vi.stubEnv('VK_DRIVER_FILES', '/opt/mesa/lvp_icd.json');
@@ -142,10 +142,10 @@ it.runIf(process.platform === 'linux')(
     const own = { ...adapter, name: 'lavapipe (Mesa 26.0.0)', software: true };
     await keepProbe('system', machineNow(), own);
     await keepProbe('swiftshader', machineNow(), { ...adapter, name: 'SwiftShader', software: true });
-    // What was chosen is chosen once a process.
+    // A process chooses its adapter once.
     vi.resetModules();
     const { useAdapter } = await import('../../src/platform/node/adapters.ts');
-    // The first that is asked for, although another is before it is set up.
+    // The first one asked for is used, although another is asked for before it is set up.
     const [first, beside] = await Promise.allSettled([useAdapter('auto'), useAdapter('swiftshader')]);
     expect(first).toMatchObject({ value: own });
     expect(beside.status).toBe('rejected');

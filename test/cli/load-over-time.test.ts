@@ -3,7 +3,7 @@ import { loadOverTime } from '../../src/cli/simulate/load-over-time.ts';
 
 type Engine = Parameters<typeof loadOverTime>[0][number];
 
-/** Slices of so many milliseconds each, from a moment on, with that many who wait. */
+/** An engine with slices of `sliceMs` each from `fromMs` on, and the requests that wait in each. */
 const engine = (
   engine_id: string,
   role: 'prefill' | 'decode',
@@ -22,7 +22,7 @@ const engine = (
 const waitingOf = (engines: readonly Engine[]) => loadOverTime(engines, ({ waiting }) => waiting);
 
 describe('load over time', () => {
-  it('of few engines is a line each, whatever their slices are', () => {
+  it('has one line per engine for few engines, whatever their slices are', () => {
     const [p, d] = waitingOf([
       engine('prefill-0', 'prefill', [1, 3], 6000),
       engine('decode-0', 'decode', [2, 2, 2, 5, 5, 5], 2000),
@@ -34,7 +34,7 @@ describe('load over time', () => {
     expect([half(d, 0), half(d, 6)]).toEqual([new Set([2]), new Set([5])]);
   });
 
-  it('of many is by role: the median and the band, of those who were there', () => {
+  it('has a median and a band per role for many engines, from those present at the time', () => {
     const waits = [0, 1, 2, 3, 14];
     const engines = waits.map((n, i) => engine(`prefill-${i}`, 'prefill', [n], 12_000));
     const late = engine('decode-0', 'decode', [7], 3000, 9000);
@@ -46,8 +46,8 @@ describe('load over time', () => {
     expect(decode!.points.every(({ x, y }) => x > 9 && y === 7)).toBe(true);
   });
 
-  it('a slice that lies in several cells, and a cell with several slices, count by their time', () => {
-    // 0.1 s a cell: the first has 40 ms of the one and 60 ms of the other.
+  it('weights each slice by its time in a cell', () => {
+    // A cell is 0.1 s: the first has 40 ms of one slice and 60 ms of the other.
     const load = engine('prefill-0', 'prefill', [10, 0], 40).load.map((slice, i) =>
       i === 0 ? slice : { ...slice, end_ms: 12_000 },
     );

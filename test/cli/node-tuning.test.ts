@@ -1,4 +1,4 @@
-/** In what --arithmetic auto has engines compute, by what the adapter offers and what was measured of it before. */
+/** The arithmetic that `--arithmetic auto` chooses, by the adapter's features and earlier measurements. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -28,7 +28,7 @@ const adapterWith = (...features: string[]): ProbedAdapter => ({
   ...{ maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 },
 });
 
-/** Of forms that were measured before, f16 so many times as fast as f32: no device is opened. */
+/** The choice if f16 was measured to be `f16Speed` times as fast as f32. No device is opened. */
 async function chosen(arithmetic: Arithmetic | 'auto', adapter: ProbedAdapter, f16Speed: number) {
   const { weightDtype } = testOptions;
   for (const each of ['f32', 'f16'] as const) {
@@ -39,27 +39,27 @@ async function chosen(arithmetic: Arithmetic | 'auto', adapter: ProbedAdapter, f
   return tuning({ ...testOptions, arithmetic }, adapter, false);
 }
 
-it('auto is f16 where the adapter has shader-f16 and it is faster', async () => {
+it('auto is f16 if the adapter has shader-f16 and f16 is faster', async () => {
   expect(await chosen('auto', adapterWith('shader-f16'), 1.5)).toMatchObject({
     arithmetic: 'f16',
     gemm: { f16Speed: 1.5, source: 'cached' },
   });
 });
 
-it('auto is f32 where the adapter has it and it is no faster', async () => {
+it('auto is f32 if the adapter has shader-f16 and f16 is no faster', async () => {
   expect(await chosen('auto', adapterWith('shader-f16'), 1)).toMatchObject({
     arithmetic: 'f32',
     gemm: { f16Speed: 1 },
   });
 });
 
-it('auto is f32 where the adapter has no shader-f16, whatever was measured once', async () => {
+it('auto is f32 if the adapter has no shader-f16, whatever was measured before', async () => {
   const { arithmetic, gemm } = await chosen('auto', adapterWith('subgroups'), 1.5);
   expect(arithmetic).toBe('f32');
   expect(gemm).not.toHaveProperty('f16Speed');
 });
 
-it('what is asked for is what is taken', async () => {
+it('f32 or f16 is used if asked for', async () => {
   for (const arithmetic of ['f32', 'f16'] as const)
     expect((await chosen(arithmetic, adapterWith('shader-f16'), 1.5)).arithmetic).toBe(arithmetic);
 });

@@ -1,4 +1,4 @@
-/** Where a model's name leads to in Node. */
+/** Where Node finds a model by its name. */
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -20,12 +20,12 @@ afterEach(() => {
 
 const locationOf = async (name: string) => (await nodePlatform.openModel(name))?.location ?? null;
 
-test('a model that is shipped is found by its name, and no other one', async () => {
+test('a shipped model is found by its name, and an unknown name finds nothing', async () => {
   expect(await locationOf('recall')).toBe(path.join(packageRoot, 'models', 'recall'));
   expect(await locationOf('nobody')).toBeNull();
 });
 
-test("this directory and the one above are the user's, not the package's", async () => {
+test("the names . and .. mean the user's directories, not those of the package", async () => {
   expect(await locationOf('.')).toBe(folder);
   expect(await locationOf('..')).toBe(path.dirname(folder));
 });

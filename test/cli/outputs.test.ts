@@ -10,8 +10,8 @@ const saved = async (argv: string[] = []): Promise<string> => {
   return world.out();
 };
 
-describe('--assert', () => {
-  test('all are judged and listed; exit code 3 when one fails', async () => {
+describe('--assert and output files', () => {
+  test('judge and list all assertions, and exit with 3 if one fails', async () => {
     const world = fakeWorld();
     const asserts = [
       'comparison.tokens_identical == true',
@@ -27,13 +27,13 @@ describe('--assert', () => {
     expect(widest(out)).toBeLessThanOrEqual(80);
   });
 
-  test('exit code 0 when all hold', async () => {
+  test('exit with 0 if all assertions hold', async () => {
     const world = fakeWorld();
     expect(await main([...RUN, '--assert', 'integrity.leftover_blocks == 0'], world.deps)).toBe(0);
     expect(world.out()).toContain('The assertion holds.');
   });
 
-  test('modes that disagree are exit code 1, whatever was asserted', async () => {
+  test('exit with 1 if modes disagree, whatever was asserted', async () => {
     const world = fakeWorld({ wrong: { mode: 'bidirectional', what: 'token' } });
     expect(await main([...RUN, '--assert', 'comparison.tokens_identical == true'], world.deps)).toBe(1);
     expect(world.out()).toContain('FAILED  comparison.tokens_identical == true: found false');
@@ -52,7 +52,7 @@ describe('--assert', () => {
     [['--html', 'x', '--json', './x'], /--json and --html both write x/],
     [['--record', 'x', '--trace-out', 'x'], /--record and --trace-out both write x/],
     [['--baseline', 'gone.json'], /cannot read gone.json/],
-  ])('%j is found before anything starts', async (argv, expected) => {
+  ])('refuse %j before anything starts', async (argv, expected) => {
     const world = fakeWorld();
     expect(await main([...RUN, ...argv], world.deps)).toBe(2);
     expect(world.err()).toMatch(expected);
@@ -62,7 +62,7 @@ describe('--assert', () => {
 });
 
 describe('--baseline', () => {
-  test('the same run again: nothing moved, and assertions can say so', async () => {
+  test('finds that nothing moved in the same run again, which assertions can check', async () => {
     const world = fakeWorld({}, { 'before.json': await saved() });
     const argv = [
       '--baseline',
@@ -80,7 +80,7 @@ describe('--baseline', () => {
     );
   });
 
-  test('another threshold is named and changes counts', async () => {
+  test('names another threshold and the counts that changed', async () => {
     const world = fakeWorld({ pullsNothing: true }, { 'before.json': await saved() });
     expect(
       await main(
@@ -93,7 +93,7 @@ describe('--baseline', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
-  test('another model is refused before the run', async () => {
+  test('refuses a report of another model before the run', async () => {
     const world = fakeWorld({}, { 'before.json': await saved() });
     expect(await main(['run', '--model', 'tiny', '--baseline', 'before.json'], world.deps)).toBe(2);
     expect(world.err()).toContain('measured with the model nano and this is tiny');
@@ -101,8 +101,8 @@ describe('--baseline', () => {
   });
 });
 
-describe('files', () => {
-  test('each is written, and a failed bookkeeping is in them before the run fails', async () => {
+describe('report files', () => {
+  test('are all written, and state a failed integrity check before the run fails', async () => {
     const world = fakeWorld({ integrityFails: new InternalError('block 7 is used twice') });
     const argv = ['--html', 'r.html', '--markdown', 'r.md', '--junit', 'r.xml', '--json', 'r.json'];
     expect(await main([...RUN, ...argv], world.deps)).toBe(1);
@@ -115,7 +115,7 @@ describe('files', () => {
 });
 
 describe('kvferry report', () => {
-  test('shows a saved report again, without an engine', async () => {
+  test('shows a saved report again without an engine', async () => {
     const world = fakeWorld({}, { 'r.json': await saved() });
     expect(
       await main(['report', 'r.json', '--html', 'r.html', '--assert', 'runs.length == 3'], world.deps),
@@ -126,7 +126,7 @@ describe('kvferry report', () => {
     expect(world.out()).toContain('ok      runs.length == 3: found 3');
   });
 
-  test('a report whose modes disagree is exit code 1', async () => {
+  test('exits with 1 for a report whose modes disagree', async () => {
     const broken = fakeWorld({ wrong: { mode: 'bidirectional', what: 'logits' } });
     await main([...RUN, '--json', 'r.json'], broken.deps);
     const world = fakeWorld({}, { 'r.json': broken.files.get('r.json')! });
@@ -138,14 +138,14 @@ describe('kvferry report', () => {
     [['report'], /no report is given/],
     [['report', 'gone.json'], /cannot read gone.json/],
     [['report', 'r.json', '--threshold', '3'], /--threshold is an option of kvferry/],
-  ])('%j', async (argv, expected) => {
+  ])('refuses %j', async (argv, expected) => {
     const world = fakeWorld({}, { 'r.json': await saved() });
     expect(await main(argv, world.deps)).toBe(2);
     expect(world.err()).toMatch(expected);
   });
 });
 
-describe('what is read', () => {
+describe('an output file', () => {
   const files = { 'w.json': '{}', 't.jsonl': '{}', 'mine.json': '{}', 'all.json': '{}' };
   test.each([
     ['simulate w.json --json ./w.json', '--json would overwrite w.json, which is an input'],
@@ -158,20 +158,20 @@ describe('what is read', () => {
     ['report all.json --html all.json', '--html would overwrite all.json'],
     ['calibrate all.json --from-report ./all.json', 'the profile would overwrite ./all.json'],
     ['run --conversation w.json --record w.json', '--record would overwrite w.json'],
-  ])('%s: is not written over', async (argv, said) => {
+  ])('may not overwrite an input: %s', async (argv, said) => {
     const world = fakeWorld({}, files);
     expect(await main(argv.split(' '), world.deps)).toBe(2);
     expect(world.err()).toContain(said);
     expect(Object.fromEntries(world.files)).toEqual(files);
   });
 
-  test('nor is what is written first by what is written then', async () => {
+  test('may not overwrite another output', async () => {
     const world = fakeWorld({}, files);
     expect(await main('trace convert t.jsonl out.jsonl --json ./out.jsonl'.split(' '), world.deps)).toBe(2);
     expect(world.err()).toContain('--json and OUT both write out.jsonl');
   });
 
-  test('a baseline may be: the next run goes by this one', async () => {
+  test('may overwrite the baseline, so that the next run is compared with this one', async () => {
     const world = fakeWorld({}, { 'before.json': await saved() });
     const argv = [...RUN, '--baseline', 'before.json', '--json', 'before.json'];
     expect(await main(argv, world.deps)).toBe(0);
@@ -182,7 +182,7 @@ describe('what is read', () => {
 test.each([
   ['run', RUN],
   ['sweep', ['sweep', '--model', 'nano', '--context', '16,32', '--rounds', '1']],
-])("%s: a report is for others to read, and does not hold the server's keys", async (_, argv) => {
+])("reports of %s do not contain the server's keys", async (_, argv) => {
   const world = fakeWorld({}, { 'all.json': JSON.stringify({ apiKey: 'hush-hush', adminKey: 'hush-hush' }) });
   const files = ['--json', 'r.json', '--html', 'r.html'];
   expect(await main([...argv, '--config', 'all.json', ...files], world.deps)).toBe(0);

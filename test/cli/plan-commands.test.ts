@@ -1,4 +1,4 @@
-/** What a plan prints is what a user types: read back, a simulation has every setting that the plan's own had. */
+/** The commands that a plan prints: read back, a simulation has every setting of the plan's own. */
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { exportSpec } from '../../src/cli/commands/export.ts';
@@ -16,7 +16,7 @@ import {
   type RunKey,
 } from '../../src/config/run.ts';
 
-/** Each set to something else than it is left out: of a workload, and of a trace. */
+/** Settings that all differ from their defaults: for a workload, and for a trace. */
 const SETTINGS = {
   ...{ costs: "./my 'own'.json", seeds: 3, linkSharing: 'fair', kvBytesPerToken: 2048, thinkTime: 1500 },
   ...{ layout: 'contiguous', allFullKv: true, ttl: 60, lease: 7, link: '10e6,1ms', handover: 'streamed' },
@@ -34,7 +34,7 @@ const TRACED = {
   ...{ skipBad: true, conversationRate: 3 },
 } satisfies RunConfigInput;
 
-/** Said by the chosen fleet, asked of the sample, or of no effect on what comes out. */
+/** Settings that follow from the chosen fleet or the sample, or that do not affect results. */
 const ELSEWHERE: readonly RunKey[] = [
   ...([
     'mode',
@@ -47,7 +47,7 @@ const ELSEWHERE: readonly RunKey[] = [
     'limit',
     'speedUp',
   ] as const),
-  // Refused by plans, with which a simulation would be another one.
+  // Refused by plans, because they would change the simulation.
   ...(['budget', 'experiments'] as const),
 ];
 
@@ -61,7 +61,7 @@ const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const pools = { pBlocks: null, dBlocks: null };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
 
-/** As a shell reads a line in which nothing but single quotes is special. */
+/** The words of a line as a shell reads it, if nothing but single quotes is special. */
 const words = (line: string): string[] =>
   [...line.matchAll(/(?:'[^']*'|\\'|[^\s'\\])+/g)].map(([word]) =>
     word.replaceAll(/'([^']*)'|\\'/g, (_, inside: string | undefined) => inside ?? "'"),
@@ -84,7 +84,7 @@ describe('the commands of a plan', () => {
   it.each<[string, RunConfigInput, readonly string[]]>([
     ['a workload', SETTINGS, ['w.json', '--arrival-rate', '2', '--arrivals', '50']],
     ['a trace', TRACED, ['--trace', TRACED.trace, '--limit', '100', '--speed-up', '2']],
-  ])('%s: a simulation has all that the plan was given', async (_name, settings, asked) => {
+  ])('simulate with all settings of the plan for %s', async (_name, settings, asked) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
       ...{ asked, longest, engine, pools, file: 'a fleet.json' },
@@ -95,7 +95,7 @@ describe('the commands of a plan', () => {
       (key) => inBoth(key) && !ELSEWHERE.includes(key) && !OF_DEVICES.includes(key),
     );
     const unusual = keys.filter((key) => isUnusual(key, config));
-    // None is left out of the test either.
+    // The settings above cover every key.
     const ofTraces = keys.filter((key) => fieldMeta(key).group === 'trace');
     expect(unusual).toEqual(settings === TRACED ? keys : keys.filter((key) => !ofTraces.includes(key)));
     const values = (from: typeof config) => Object.fromEntries(keys.map((key) => [key, from[key]]));
@@ -123,7 +123,7 @@ describe('the commands of a plan', () => {
   it.each([
     ['pooled', { prefill: 4, decode: 2, fleet: null }],
     ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
-  ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
+  ] as const)('run without a fleet file too, for %s placement', async (placement, engines) => {
     const config = parseRunConfig(SETTINGS);
     const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, noFile);
     const { prefill, decode, fleet } = await readBack(commands[0]!);
@@ -131,7 +131,7 @@ describe('the commands of a plan', () => {
     expect({ prefill, decode, fleet: rolesets }).toMatchObject(engines);
   });
 
-  it('a cluster gets the model, or what is to be put in the place of one that exists here only', () => {
+  it('name the model to a cluster, or a placeholder if the model exists only here', () => {
     const exported = (model: string) => {
       const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), noFile);
       return { line: commands[2], note: modelNote({ commands, model }) };
@@ -146,7 +146,7 @@ describe('the commands of a plan', () => {
     });
   });
 
-  it('engines get the same settings, and what devices are given', () => {
+  it('give engines the settings of the simulation, and those of the device', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const asked = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
@@ -166,7 +166,7 @@ describe('the commands of a plan', () => {
     for (const line of [simulate, bench]) expect(line).not.toContain('--store');
   });
 
-  it('a cluster gets the same fleet: what it pulls, caches and holds, and what else was given', async () => {
+  it('export the same fleet to a cluster, with its settings for pulling, caching and holds', async () => {
     const settings = { ...SETTINGS, kvTransferConfig: null, pBlocks: 500, model: 'qwen2.5-0.5b' };
     const written = { asked: [], onEngines: WHAT, longest, engine, pools: { pBlocks: 500, dBlocks: null } };
     const lines = commandsFor({ ...row, store_bytes: 2 ** 26 }, parseRunConfig(settings), {
@@ -184,7 +184,7 @@ describe('the commands of a plan', () => {
     });
   });
 
-  it('engines are asked what was planned for: a workload in its experiment, or the trace', () => {
+  it('measure on engines what was planned for: a workload in one experiment, or the trace', () => {
     const given = { asked: [], longest, engine, pools, file: 'f.json' };
     const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
@@ -196,7 +196,7 @@ describe('the commands of a plan', () => {
     );
   });
 
-  it('engines get the pools that a user gave, in blocks of that size, and no others', () => {
+  it('give engines only the pool sizes that the user gave, with their block size', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
         ...{ asked: ['w.json'], onEngines: WHAT, longest, engine, pools, file: null },
@@ -209,7 +209,7 @@ describe('the commands of a plan', () => {
     expect(lines({ pBlocks: null, dBlocks: null })[1]).not.toMatch(/-blocks|--block-size/);
   });
 
-  it('engines hold the longest conversation, where it is longer than what they hold by themselves', () => {
+  it('set --max-model-len for the longest conversation if it exceeds the default', () => {
     const given = { asked: [], engine, pools, file: 'f.json' };
     const lengths = (settings: RunConfigInput, tokens: number, onEngines: PlanWorkload['onEngines'] = WHAT) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), {

@@ -1,4 +1,4 @@
-/** What a plan says of how sure it is. */
+/** What a plan says about its certainty. */
 import { expect, it } from 'vitest';
 import { certaintyOf } from '../../src/cli/plan/words.ts';
 import type { PlanReport } from '../../src/measure/plan-report.ts';
@@ -15,7 +15,7 @@ const planOf = (
     slo: { attainment: 0.9, ttft_ms: 500, tpot_ms: null },
   }) as unknown as PlanReport;
 
-it('says where fewer requests came than were asked for, and only there', () => {
+it('a plan says so if fewer requests came than were asked for, and only then', () => {
   expect(certaintyOf(planOf({ counted: 430, counted_ms: 100_000 }))).toEqual([
     'The whole interval meets the requirement.',
   ]);
@@ -25,14 +25,14 @@ it('says where fewer requests came than were asked for, and only there', () => {
   ]);
 });
 
-it('says where a trace is slower in its sample, which no conversation makes so', () => {
+it('a plan says so if the sampled part of a trace is slower than the trace', () => {
   expect(certaintyOf(planOf({ counted: 200, due: 200, counted_ms: 100_000 }, 5))).toEqual([
     'The whole interval meets the requirement.',
     expect.stringMatching(/^Only 2 of 5 requests per second arrived .*: this part of the trace is slower/),
   ]);
 });
 
-it('what would tell more: of a trace no other seeds, of whose requests nothing is drawn', () => {
+it('an uncertain plan advises a longer --sample, or --seeds unless it is for a trace', () => {
   const unsure = { counted: 430, counted_ms: 100_000, low: 0.85 };
   expect(certaintyOf(planOf(unsure))).toEqual([
     expect.stringContaining('A longer --sample or more --seeds would narrow it.'),

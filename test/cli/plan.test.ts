@@ -11,7 +11,7 @@ import { generator } from '../workload/generator.ts';
 import { schemas } from './export-schemas.ts';
 import { fakeWorld, widest } from './fake.ts';
 
-// Some dozen simulations each.
+// Each test runs some dozen simulations.
 vi.setConfig({ testTimeout: 180_000 });
 
 /** Turns of 100 tokens each, all different; P takes 1 ms a token. */
@@ -27,7 +27,7 @@ const row = (i: number) =>
 const TRACE = Array.from({ length: 140 }, (_, i) => row(i)).join('');
 const FILES = { 'w.json': workload, './mine.json': costs, 't.jsonl': TRACE };
 
-/** On a machine of so many processors. */
+/** `deps` on a machine with `cores` processors. */
 const machineOf = (deps: CliDeps, cores: number): CliDeps => ({
   ...deps,
   machine: () => ({ ...deps.machine(), cores }),
@@ -44,7 +44,7 @@ const small =
 const parsed = (text: string | undefined): PlanReport => planReportSchema.parse(JSON.parse(text!));
 
 describe('kvferry plan', () => {
-  it('finds a fleet, says how sure and by whose times, and writes the same bytes for the same seed', async () => {
+  it('finds a fleet, states its certainty and cost model, and writes the same bytes for a seed', async () => {
     const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out it's.json`;
     const { code, world } = await kvferry(argv);
     expect(world.err()).not.toContain('kvferry:');
@@ -57,7 +57,7 @@ describe('kvferry plan', () => {
       closest: null,
     });
     const chosen = report.chosen!;
-    // A turn takes P 100 ms or more: two would be busy all the time.
+    // A turn takes P 100 ms or more, so two P would be busy all the time.
     expect(chosen.prefill).toBeGreaterThan(2);
     expect(chosen.share).toBeGreaterThanOrEqual(0.9);
     expect(chosen.low).toBeLessThanOrEqual(chosen.share);
@@ -66,7 +66,7 @@ describe('kvferry plan', () => {
     expect(sizes.slice(0, 2)).toEqual([chosen.engines - 1, chosen.engines]);
     expect(report.front[0]).toEqual(report.one_fewer);
     expect(report.one_fewer!.met).toBe(false);
-    // As a shell reads it back.
+    // Quoted for a shell.
     expect(report.commands[0]).toContain(String.raw`--fleet 'it'\''s.json'`);
     const out = world.out();
     expect(out).toContain('Cost model (fitted): mine');
@@ -88,32 +88,35 @@ describe('kvferry plan', () => {
       'w.json --costs ./mine.json --arrival-rate 5',
       'No report: it needs all simulations to finish',
     ],
-  ])('%s ends at Ctrl-C with its bar, and says that nothing came of it', async (command, argv, said) => {
-    const world = fakeWorld({}, FILES);
-    const drawn = { text: '' };
-    const progressStream = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
-    progressStream.on('data', (text) => {
-      if (drawn.text === '') world.interrupt();
-      drawn.text += text;
-    });
-    const deps = {
-      ...machineOf(world.deps, 1),
-      stderr: { ...world.deps.stderr, isTTY: true },
-      progressStream: progressStream as unknown as CliDeps['progressStream'],
-    };
-    expect(await main([command, ...argv.split(' '), '--json', 'out.json'], deps)).toBe(130);
-    expect(world.err()).toContain(said);
-    expect(world.files.has('out.json')).toBe(false);
-    expect(widest(world.err())).toBeLessThanOrEqual(80);
-    // The cursor is shown again once a bar has stopped, whose timer keeps the process.
-    await expect.poll(() => drawn.text).toContain('\u001b[?25h');
-  });
+  ])(
+    'stops the progress bar of %s on Ctrl-C, and says that there is no result',
+    async (command, argv, said) => {
+      const world = fakeWorld({}, FILES);
+      const drawn = { text: '' };
+      const progressStream = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
+      progressStream.on('data', (text) => {
+        if (drawn.text === '') world.interrupt();
+        drawn.text += text;
+      });
+      const deps = {
+        ...machineOf(world.deps, 1),
+        stderr: { ...world.deps.stderr, isTTY: true },
+        progressStream: progressStream as unknown as CliDeps['progressStream'],
+      };
+      expect(await main([command, ...argv.split(' '), '--json', 'out.json'], deps)).toBe(130);
+      expect(world.err()).toContain(said);
+      expect(world.files.has('out.json')).toBe(false);
+      expect(widest(world.err())).toBeLessThanOrEqual(80);
+      // The cursor is shown again once the bar has stopped; until then its timer keeps the process alive.
+      await expect.poll(() => drawn.text).toContain('\u001b[?25h');
+    },
+  );
 
   it.each([
     ['--jobs 3', 2],
     ['', 3],
   ])(
-    '%s: as many simulations at once as there are processors, or as one says, give the same bytes, each in a thread that gets plain data',
+    'writes the same bytes from one thread per processor, or as many as --jobs says: %s',
     async (jobs, cores) => {
       const argv = `plan ${small.replace('round-robin', 'round-robin,least-request')} --slo-ttft 300ms --rate 12 --json out.json`;
       const alone = await kvferry(argv);
@@ -141,7 +144,7 @@ describe('kvferry plan', () => {
     },
   );
 
-  it('what can be read once only is read once, by one job; of several it is said before any starts', async () => {
+  it('reads a pipe once with one job, and refuses it for several jobs before any starts', async () => {
     const argv = `plan ${small} --slo-ttft 300ms --rate 12`.split(' ');
     const pipe = (read: Set<string>, deps: CliDeps): CliDeps => ({
       ...deps,
@@ -158,8 +161,8 @@ describe('kvferry plan', () => {
     expect(two.err()).toContain('w.json is not a regular file, and each thread reads it: give --jobs 1');
   });
 
-  it('sizes of a store are tried side by side, and the commands have the chosen one', async () => {
-    // Turns that go on: what P does not find, it computes, and it keeps nothing itself.
+  it('tries several store sizes, and puts the chosen one into its commands', async () => {
+    // Conversations of several turns: P computes what it does not find, and keeps nothing itself.
     const turns = JSON.stringify(
       generator({ conversations: 10, turns: 5, prefix: 0, input: 200, output: 5 }),
     );
@@ -177,14 +180,14 @@ describe('kvferry plan', () => {
     expect(front.map(({ store_bytes }) => store_bytes)).toContain(2 ** 26);
     expect(chosen!.store_bytes).toBe(2 ** 26);
     expect(commands[0]).toContain('--store 67108864 --store-eviction s3fifo');
-    // Simulated, and on engines.
+    // Both the simulation and the benchmark on engines.
     for (const line of commands.slice(0, 2)) expect(line).toContain(' --no-prefix-caching');
     for (const shown of [world.out(), world.files.get('page.html')!])
       expect(shown).toMatch(/a\s+store\s+of\s+none,\s+256 KiB,\s+64 MiB/);
     expect(notes).toEqual([]);
   });
 
-  it('a folder below a store is planned with: a note and the commands say so, and nothing is written there', async () => {
+  it('plans with a folder below the store, names it in a note and the commands, and writes nothing there', async () => {
     const turns = JSON.stringify(
       generator({ conversations: 10, turns: 5, prefix: 0, input: 200, output: 5 }),
     );
@@ -204,7 +207,7 @@ describe('kvferry plan', () => {
     expect([...below.world.files.keys()].filter((path) => path.startsWith('kv'))).toEqual([]);
   });
 
-  it('writes a fleet that simulate and export take as it is', async () => {
+  it('writes a fleet file that simulate and export accept unchanged', async () => {
     const { world } = await kvferry(
       `plan ${small} --placement replica,pooled --slo-ttft 300ms --rate 20 --d-blocks 3000 --json out.json --fleet-out fleet.json`,
     );
@@ -213,7 +216,7 @@ describe('kvferry plan', () => {
     expect(fleetFileSchema.parse(JSON.parse(text)).rolesets).toHaveLength(report.chosen!.rolesets);
     const files = { ...FILES, 'fleet.json': text };
 
-    // The command that it prints, on what it wrote, simulates what it was planned by.
+    // The printed command simulates the planned fleet from the file.
     const [simulate, bench] = report.commands;
     expect(bench).toContain(' --block-size 128 --d-blocks 3000');
     expect(bench).not.toContain('--p-blocks');
@@ -224,7 +227,7 @@ describe('kvferry plan', () => {
     expect(arm!.goodput!.share).toBeGreaterThanOrEqual(0.9);
     expect(arm!.ttft_ms!.p50).toBeCloseTo(report.chosen!.ttft_ms!.p50, -2);
 
-    // The report is no fleet: it says what is.
+    // The report is not a fleet file, and the error says what is.
     const whole = await kvferry('export llm-d --fleet plan.json', {
       'plan.json': world.files.get('out.json')!,
     });
@@ -253,14 +256,14 @@ describe('kvferry plan', () => {
     }
   });
 
-  it('says the highest rate of so many engines, between which rates it is sure, and every rate that it tried', async () => {
+  it('finds the highest rate for a number of engines, and lists the rates that it tried', async () => {
     const { code, world } = await kvferry(
       `plan ${small} --engines 3 --slo-ttft 300ms --json out.json --html page.html`,
     );
     expect([code, world.err().includes('kvferry:')]).toEqual([0, false]);
     const { goodput, chosen, front } = parsed(world.files.get('out.json'));
     expect(chosen).toMatchObject({ engines: 3, prefill: 2, decode: 1 });
-    // Two P at 100 ms a turn: twenty a second, and a little more for as short a sample.
+    // Two P at 100 ms a turn serve 20 a second, and a little more in so short a sample.
     expect(goodput!.requests_per_second).toBeLessThan(24);
     expect(goodput!.requests_per_second).toBeGreaterThan(8);
     expect(goodput!.not_at!).toBeGreaterThan(goodput!.requests_per_second);
@@ -271,7 +274,7 @@ describe('kvferry plan', () => {
     expect(world.files.get('page.html')).toContain('Requests that meet the SLO, by rate');
   });
 
-  it('takes a trace at its own rate, says which part of it was simulated, and at another rate', async () => {
+  it('plans for a trace at its own rate or another, and says which part of it was simulated', async () => {
     const argv =
       'plan --trace t.jsonl --costs ./mine.json --slo-ttft 1200ms --routing round-robin --json out.json';
     const own = await kvferry(`${argv} --sample 70`);
@@ -280,7 +283,7 @@ describe('kvferry plan', () => {
     expect(report.workload).toMatchObject({ source: 't.jsonl', requests: 140, sample: 70 });
     expect(report.workload.own_rate).toBeCloseTo(140 / 8.34, 3);
     expect(own.world.out()).toContain('the first 70 requests of 140');
-    // 512 ms each, 16.8 a second: 8.6 P are busy, of which a sample of four seconds lets some be missing.
+    // At 512 ms each and 16.8 a second 8.6 P are busy; a sample of four seconds gets by with slightly fewer.
     expect(report.chosen!.prefill).toBeGreaterThanOrEqual(8);
     const slow = await kvferry(`${argv} --sample 70 --rate 5 --config c.json`, {
       ...FILES,
@@ -288,14 +291,14 @@ describe('kvferry plan', () => {
     });
     const { seeds, chosen: found } = parsed(slow.world.files.get('out.json'));
     const slower = found!;
-    // The same requests once more are no other draws.
+    // Serving the same requests again is not another draw.
     expect(seeds).toBe(1);
     expect(slower.requests_per_second).toBe(5);
     expect(slower.prefill).toBeLessThan(report.chosen!.prefill);
     expect(slower.prefill).toBeGreaterThanOrEqual(3);
   });
 
-  it('an SLO that nothing keeps: what is closest, and that idle engines do not either', async () => {
+  it('names the closest fleet if nothing meets the SLO, and says that more engines do not help', async () => {
     const { code, world } = await kvferry(
       `plan ${small} --slo-ttft 40ms --rate 20 --max-engines 12 --json out.json --fleet-out fleet.json`,
     );
@@ -309,7 +312,7 @@ describe('kvferry plan', () => {
     expect(world.files.has('fleet.json')).toBe(false);
   });
 
-  it('an SLO that a number of engines keeps at no rate: so many were tried, and idle ones do not keep it either', async () => {
+  it('says if a number of engines meets the SLO at no rate, and that more engines do not help', async () => {
     const { code, world } = await kvferry(`plan ${small} --slo-ttft 10ms --engines 3 --json out.json`);
     expect(code).toBe(1);
     expect(parsed(world.files.get('out.json')).idle!.met).toBe(false);
@@ -318,7 +321,7 @@ describe('kvferry plan', () => {
     );
   });
 
-  it('a load that is unstable: says so', async () => {
+  it('says so if the load is unstable', async () => {
     const { code, world } = await kvferry(
       `plan ${small.replace('--sample 100', '--sample 400')} --slo-ttft 300ms --rate 200 --max-engines 4`,
     );
@@ -368,7 +371,7 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation needs'],
     [`${small} --slo-ttft 1s --rate 5 --prefill 2`, '--prefill is an option of'],
     ['--trace at-once.jsonl --slo-ttft 1s', 'all requests of at-once.jsonl arrive at the same time'],
-  ])('%s: says what is wrong', async (argv, message) => {
+  ])('refuses %s and says what is wrong', async (argv, message) => {
     const files = { ...FILES, 'at-once.jsonl': row(0) + row(0) };
     const { code, world } = await kvferry(`plan ${argv}`, files);
     expect([code, world.err().includes(message) ? message : world.err()]).toEqual([2, message]);

@@ -17,7 +17,7 @@ async function replay(args: readonly string[], files: Record<string, string> = {
 }
 
 describe('kvferry replay', () => {
-  it('serves each request in both modes, says how it was scaled, and writes a report that others read', async () => {
+  it('serves each request in both modes, says how the trace was scaled, and writes a valid report', async () => {
     const { world, code } = await replay(['t.jsonl', '--json', 'r.json', '--html', 'r.html']);
     expect([code, world.err()]).toEqual([0, expect.stringContaining('3 requests in 2 conversations')]);
     const out = world.out().replace(/\s+/g, ' ');
@@ -38,7 +38,7 @@ describe('kvferry replay', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
-  it('of conversations of one turn each it says that nothing could be pulled, and advises nothing', async () => {
+  it('says that nothing could be pulled if every conversation has one turn, and advises nothing', async () => {
     const { world } = await replay(['one.jsonl'], { 'one.jsonl': row(0, [0, 1]) + row(8, [2, 3]) });
     const out = world.out().replace(/\s+/g, ' ');
     expect(out).toMatch(/^ kvferry \S+ replay: /);
@@ -48,7 +48,7 @@ describe('kvferry replay', () => {
     expect(out).not.toContain('lower --threshold');
   });
 
-  it('fails when not one request was answered', async () => {
+  it('fails if no request was answered', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     const refused = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(() => {
       throw new RequestError('refused');
@@ -58,7 +58,7 @@ describe('kvferry replay', () => {
     expect(code).toBe(1);
   });
 
-  it('compares policies when several are named', async () => {
+  it('compares policies if several are named', async () => {
     const { world, code } = await replay([
       't.jsonl',
       '--prefill',
@@ -75,11 +75,11 @@ describe('kvferry replay', () => {
     ]);
   });
 
-  it('Ctrl-C in the first round: what the mode under way served is written', async () => {
+  it('on Ctrl-C in the first round writes what the current mode has served', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     const { generate } = FakeCluster.prototype;
     let count = 0;
-    // The warm-up has three.
+    // The warm-up has three requests.
     const generated = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(function (
       this: FakeCluster,
       request,
@@ -94,7 +94,7 @@ describe('kvferry replay', () => {
     expect(report.modes.bidirectional!.requests).toBe(2);
   });
 
-  it('Ctrl-C in a later round: modes have the rounds that ended in both', async () => {
+  it('on Ctrl-C in a later round writes the rounds that ended in both modes', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     world.interruptAt('round 2 of 3, prefix-caching, bidirectional');
     expect(await main(['replay', 't.jsonl', '--rounds', '3', '--json', 'r.json'], world.deps)).toBe(130);
@@ -102,7 +102,7 @@ describe('kvferry replay', () => {
     expect([rounds, modes.unidirectional.requests, modes.bidirectional.requests]).toEqual([1, 3, 3]);
   });
 
-  it('refuses what can be read once only, before any engine starts', async () => {
+  it('refuses a trace that can be read only once before any engine starts', async () => {
     const world = fakeWorld({}, { '/dev/fd/63': TRACE });
     const deps = { ...world.deps, plainFileId: async () => null };
     expect(await main(['replay', '/dev/fd/63'], deps)).toBe(2);
@@ -131,20 +131,20 @@ describe('kvferry replay', () => {
     ],
     [['t.jsonl', '--p-blocks', '4'], '--p-blocks is 4, but the longest request needs 5 blocks of 16 tokens'],
     [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
-  ])('%j: before any engine starts', async (args, message) => {
+  ])('refuses %j before any engine starts', async (args, message) => {
     const { world, code } = await replay(args, { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(code).toBe(2);
     expect(world.err()).toContain(message);
     expect(world.clusters).toEqual([]);
   });
 
-  it('names the lines that it passed over, once', async () => {
+  it('reports skipped lines only once', async () => {
     const { world, code } = await replay(['bad.jsonl', '--skip-bad'], { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(code).toBe(0);
     expect(world.out().match(/1 bad line skipped/g)).toHaveLength(1);
   });
 
-  it('writes what costs are fitted from, for kvferry simulate', async () => {
+  it('writes a report from which calibrate fits costs for kvferry simulate', async () => {
     const many = Array.from({ length: 12 }, (_, i) =>
       row(
         i,

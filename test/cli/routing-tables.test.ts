@@ -52,7 +52,7 @@ const run = {
   ],
 } as unknown as RunReport;
 
-test('a decision: candidates, what was known of them, who was chosen, and what came true', () => {
+test('a decision lists its candidates, what was known of them, which were chosen, and the outcome', () => {
   const lines = routingLines(run, plainStyle);
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   const text = lines.join('\n');
@@ -61,14 +61,14 @@ test('a decision: candidates, what was known of them, who was chosen, and what c
     'prefill-11',
     'decode-1',
   ]);
-  // Of twelve the chosen one and the seven best.
+  // Of twelve candidates: the chosen one and the seven best.
   expect(text).toContain('and 4 more');
   expect(text).not.toContain('prefill-3 ');
   expect(text).toContain('TTFT 30.0, predicted 25.0; 64 tokens hit, 10 pulled, 6 computed');
   expect(text).not.toContain('b turn 1');
 });
 
-test('what the store gave is told apart from what was pulled', () => {
+test('tokens loaded from the store are listed apart from those that were pulled', () => {
   const [turn] = run.turns;
   const transfer = { store_to_p: { bytes: 400 }, d_to_p: { bytes: 100 } };
   const both = { turns: [{ ...turn, transfer }] } as unknown as RunReport;
@@ -99,12 +99,12 @@ const modes = [mode('round-robin'), mode('least-request:1,prefix-cache:2')] as u
   typeof speedTable
 >[0];
 
-test('policies side by side fit a terminal, whatever their names', () => {
+test('tables of several policies fit 80 columns, whatever their names', () => {
   for (const line of [...speedTable(modes, plainStyle), ...workTable(modes, plainStyle)])
     expect(line.length).toBeLessThanOrEqual(80);
 });
 
-test('MB by edge: P to D first, the ones that most was moved over, the others together', () => {
+test('the edge table lists P to D first, the edges that moved the most, and the others together', () => {
   const ids = ['prefill-0', 'prefill-1', 'prefill-2', 'decode-0', 'decode-1', 'decode-2'];
   const pairs = ids.slice(0, 3).flatMap((from) => ids.slice(3).map((to) => ({ from, to })));
   const edges = [
@@ -114,14 +114,14 @@ test('MB by edge: P to D first, the ones that most was moved over, the others to
   const busy = modes.map((each) => ({ ...each, routing: { ...each.routing, edges } }));
   const lines = edgeTable(busy, plainStyle);
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
-  // Nine and one: the least two are the others.
+  // Nine edges and one: the two with the least are the others.
   expect(lines[0]!.trim().split(/\s+/)).toEqual([
     ...['MB', 'P0→D2', 'P1→D0', 'P1→D1', 'P1→D2', 'P2→D0', 'P2→D1', 'P2→D2', 'D0→P1', 'others'],
   ]);
   expect(lines.at(-2)).toMatch(/^round-robin .* 131\.0 +999\.0 +247\.0$/);
 });
 
-test('what moving cost, as sure as its interval is', () => {
+test('the cost of moving turns is stated with its interval, or as no difference', () => {
   const turns = (ttft_ms: number, bytes_p_to_d: number) => ({
     ...{ turns: 12, ttft_ms, bytes_p_to_d, bytes_d_to_p: 5e5, computed_tokens: 4 },
   });
@@ -136,7 +136,7 @@ test('what moving cost, as sure as its interval is', () => {
   expect(movingLines({})).toEqual([]);
 });
 
-test('who is faster is said only where the interval says so', () => {
+test('a policy is called faster only if the interval says so', () => {
   const pair = (low: number, high: number) => ({
     reference: 'rr',
     ttft_ms: { mean: { ratio: 1.2, low, high, reference: 1, candidate: 1 } },

@@ -7,7 +7,7 @@ import { fakeWorld, widest } from './fake.ts';
 const short = ['run', '--model', 'nano', '--turns', '3', '--user-tokens', '20', '--output-tokens', '6'];
 
 describe('kvferry run', () => {
-  test('three modes, their tables, the summary and the verdict', async () => {
+  test('prints the tables of three modes, the summary and the verdict', async () => {
     const world = fakeWorld();
     expect(await main(short, world.deps)).toBe(0);
     const out = world.out();
@@ -28,7 +28,7 @@ describe('kvferry run', () => {
     expect(world.clusters[0]?.ended).toEqual(['made-1', 'made-1', 'made-1']);
   });
 
-  test('one turn is told as one', async () => {
+  test('reports one turn in the singular', async () => {
     const world = fakeWorld();
     expect(await main(['run', '--model', 'nano', '--turns', '1', '--mode', 'monolithic'], world.deps)).toBe(
       0,
@@ -36,14 +36,17 @@ describe('kvferry run', () => {
     expect(world.err()).toMatch(/^monolithic: 1 turn in /m);
   });
 
-  test.each(['run', 'calibrate'])('%s refuses what is about a store, and there is none', async (command) => {
-    const world = fakeWorld();
-    expect(await main([command, '--model', 'nano', '--store-eviction', 'lru'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--store-eviction has no effect without a store: give --store BYTES too');
-    expect(world.clusters).toHaveLength(0);
-  });
+  test.each(['run', 'calibrate'])(
+    'refuses store options without a store, for the command %s',
+    async (command) => {
+      const world = fakeWorld();
+      expect(await main([command, '--model', 'nano', '--store-eviction', 'lru'], world.deps)).toBe(2);
+      expect(world.err()).toContain('--store-eviction has no effect without a store: give --store BYTES too');
+      expect(world.clusters).toHaveLength(0);
+    },
+  );
 
-  test('every line has at most 80 columns, however large the numbers', async () => {
+  test('prints at most 80 columns, however large the numbers', async () => {
     const world = fakeWorld();
     const sizes = [
       '--system-tokens',
@@ -64,14 +67,14 @@ describe('kvferry run', () => {
     expect(widest(text.out())).toBeLessThanOrEqual(80);
   });
 
-  test('one turn more than a table shows is one', async () => {
+  test('reports a single turn beyond the table in the singular', async () => {
     const world = fakeWorld();
     const sizes = ['--system-tokens', '16', '--user-tokens', '8', '--output-tokens', '4', '--turns', '41'];
     expect(await main(['run', '--model', 'nano', ...sizes], world.deps)).toBe(0);
     expect(world.out()).toContain('      1 more turn: see --json');
   });
 
-  test('prompt = hit + pulled + computed in every row', async () => {
+  test('prints rows in which prompt = hit + pulled + computed', async () => {
     const world = fakeWorld();
     await main(short, world.deps);
     const rows = [...world.out().matchAll(/(\d+) = +(\d+) \+ +(\d+) \+ +(\d+)/g)];
@@ -80,7 +83,7 @@ describe('kvferry run', () => {
       expect(Number(prompt)).toBe(Number(hit) + Number(pulled) + Number(computed));
   });
 
-  test('the shipped conversation is shown once, in words', async () => {
+  test('shows the shipped conversation once, as text', async () => {
     const world = fakeWorld();
     expect(await main(['run'], world.deps)).toBe(0);
     expect(world.out().match(/What did Zorblax find\?/g)).toHaveLength(1);
@@ -91,7 +94,7 @@ describe('kvferry run', () => {
     });
   });
 
-  test('options reach the cluster', async () => {
+  test('passes options to the cluster', async () => {
     const world = fakeWorld();
     const options = [
       '--threshold',
@@ -123,7 +126,7 @@ describe('kvferry run', () => {
     expect(world.out()).toContain('throttled (modelled link)');
   });
 
-  test('a threshold that nothing reaches: no claim is made of equal work', async () => {
+  test('claims no gain if the threshold prevents every pull', async () => {
     const world = fakeWorld({ pullsNothing: true });
     expect(await main(short, world.deps)).toBe(0);
     expect(world.out()).toContain('Nothing was pulled');
@@ -131,7 +134,7 @@ describe('kvferry run', () => {
     expect(world.out()).not.toContain('faster');
   });
 
-  test('--json is the report on stdout, and the tables go to stderr', async () => {
+  test('with --json writes the report to stdout and the tables to stderr', async () => {
     const world = fakeWorld();
     expect(await main([...short, '--json'], world.deps)).toBe(0);
     const report: Report = reportSchema.parse(JSON.parse(world.out()));
@@ -152,27 +155,30 @@ describe('kvferry run', () => {
     expect(world.err()).toContain('side by side');
   });
 
-  test('--json FILE is a file, and the tables stay on stdout', async () => {
+  test('with --json FILE writes the report to the file and the tables to stdout', async () => {
     const world = fakeWorld();
     expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(0);
     expect(() => reportSchema.parse(JSON.parse(world.files.get('out.json') ?? ''))).not.toThrow();
     expect(world.out()).toContain('side by side');
   });
 
-  test.each(['token', 'logits'] as const)('modes that part by a %s: where, and exit code 1', async (what) => {
-    const world = fakeWorld({ wrong: { mode: 'bidirectional', what } });
-    expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(1);
-    const out = world.out().replaceAll('\n', ' ');
-    expect(out).toContain('THE MODES DISAGREE: bidirectional first differs from monolithic');
-    expect(out).toContain('at conversation made-1, turn 2, output token 1');
-    expect(out).not.toContain('bit for bit');
-    expect(reportSchema.parse(JSON.parse(world.files.get('out.json') ?? '')).comparison).toMatchObject({
-      tokens_identical: what === 'logits',
-      logits_identical: false,
-    });
-  });
+  test.each(['token', 'logits'] as const)(
+    'exits with 1 and says where if modes differ by: %s',
+    async (what) => {
+      const world = fakeWorld({ wrong: { mode: 'bidirectional', what } });
+      expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(1);
+      const out = world.out().replaceAll('\n', ' ');
+      expect(out).toContain('THE MODES DISAGREE: bidirectional first differs from monolithic');
+      expect(out).toContain('at conversation made-1, turn 2, output token 1');
+      expect(out).not.toContain('bit for bit');
+      expect(reportSchema.parse(JSON.parse(world.files.get('out.json') ?? '')).comparison).toMatchObject({
+        tokens_identical: what === 'logits',
+        logits_identical: false,
+      });
+    },
+  );
 
-  test('what was compiled while it was timed fails the run, as report and JUnit say of it', async () => {
+  test('fails if pipelines were compiled while it was timed, as do report and JUnit', async () => {
     const world = fakeWorld({ compilesLate: true });
     expect(await main([...short, '--json', 'out.json', '--junit', 'out.xml'], world.deps)).toBe(1);
     expect(world.out()).toContain('3 pipelines compiled during this run, so its times include compiling.');
@@ -182,14 +188,14 @@ describe('kvferry run', () => {
     expect(again.out()).toContain('FAILED: nothing was compiled during timing: 9 pipelines');
   });
 
-  test('a broken bookkeeping fails the run', async () => {
+  test('fails if the integrity check fails', async () => {
     const world = fakeWorld({ integrityFails: new InternalError('block 7 is used twice') });
     expect(await main(short, world.deps)).toBe(1);
     expect(world.err()).toContain('block 7 is used twice (this is a bug; --debug shows where)');
     expect(world.clusters[0]?.closed).toBe(1);
   });
 
-  test('a limit of the system is no bug', async () => {
+  test('does not call a limit of the system a bug', async () => {
     const said = "EMFILE: too many open files, open 'copy.wgsl'";
     const world = fakeWorld({ startFails: new InternalError(said) });
     expect(await main(short, world.deps)).toBe(1);
@@ -197,7 +203,7 @@ describe('kvferry run', () => {
     expect(world.err()).not.toContain('bug');
   });
 
-  test('engines that do not start, adapters that are not there: one sentence, exit code 1', async () => {
+  test('exits with 1 and one sentence if engines do not start or there is no adapter', async () => {
     const dead = fakeWorld({ startFails: new EngineDeadError('engine prefill-0 ended: out of memory') });
     expect(await main(short, dead.deps)).toBe(1);
     expect(dead.err()).toMatch(/^kvferry: engine prefill-0 ended: out of memory$/m);
@@ -206,7 +212,7 @@ describe('kvferry run', () => {
     expect(none.err()).toBe('kvferry: no adapter for --adapter gpu\n');
   });
 
-  test('several conversations at once keep to themselves', async () => {
+  test('keeps concurrent conversations apart', async () => {
     const world = fakeWorld();
     expect(await main([...short, '--conversations', '3', '--concurrency', '2', '--json'], world.deps)).toBe(
       0,
@@ -218,7 +224,7 @@ describe('kvferry run', () => {
     expect(report.comparison?.tokens_identical).toBe(true);
   });
 
-  test('a conversation from a file', async () => {
+  test('serves a conversation from a file', async () => {
     const messages = [
       { role: 'user', content: 'one' },
       { role: 'assistant', content: 'ignored' },
@@ -231,8 +237,8 @@ describe('kvferry run', () => {
   });
 });
 
-describe('looking closer', () => {
-  test('--trace-out writes a trace, --gantt draws the turn asked for, --profile prints kernels', async () => {
+describe('kvferry run with --trace-out, --gantt and --profile', () => {
+  test('writes a trace, draws the turn asked for, and prints kernels', async () => {
     const world = fakeWorld();
     const argv = ['run', '--model', 'nano', '--trace-out', 'trace.json', '--gantt', '2', '--profile'];
     expect(await main(argv, world.deps)).toBe(0);
@@ -249,7 +255,7 @@ describe('looking closer', () => {
     expect(traceEvents.filter(({ name, ph }) => name === 'mode' && ph === 'X').length).toBe(3);
   });
 
-  test('what cannot be drawn or written is found before the engines start', async () => {
+  test('refuses a turn that does not exist or a file that cannot be written before engines start', async () => {
     for (const [argv, sentence] of [
       [['--gantt', '9'], '--gantt is 9: the conversation has 5 turns; give one of them'],
       [['--gantt', '0'], "--gantt is '0': wanted true, false or the number of a turn; or leave it out"],
@@ -267,7 +273,7 @@ describe('looking closer', () => {
 });
 
 test.each(['10', '387'])(
-  'the shipped conversation is longer than a context of %s: found at the start',
+  'a context of %s tokens is refused at the start as too short for the shipped conversation',
   async (tokens) => {
     const world = fakeWorld();
     expect(await main(['run', '--max-model-len', tokens], world.deps)).toBe(2);
@@ -279,7 +285,7 @@ test.each(['10', '387'])(
 );
 
 describe('Ctrl-C', () => {
-  test('ends the engines and exits 130, even when nothing answers', async () => {
+  test('ends the engines and exits with 130, even if nothing answers', async () => {
     const world = fakeWorld({ hangs: true });
     const running = main(short, world.deps);
     while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -292,7 +298,7 @@ describe('Ctrl-C', () => {
     expect(world.err()).toContain('No report: it is written after all turns have been served.\n');
   });
 
-  test('what was traced until then is a whole file', async () => {
+  test('leaves a complete file of what was traced so far', async () => {
     const world = fakeWorld({ hangs: true });
     const running = main([...short, '--trace-out', 'trace.json'], world.deps);
     while (!world.err().includes('monolithic')) await new Promise((resolve) => setImmediate(resolve));
@@ -301,7 +307,7 @@ describe('Ctrl-C', () => {
     expect(() => JSON.parse(world.files.get('trace.json')!)).not.toThrow();
   });
 
-  test('twice exits at once', async () => {
+  test('pressed twice exits at once', async () => {
     const world = fakeWorld({ hangs: true });
     const running = main(short, world.deps);
     while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -312,7 +318,7 @@ describe('Ctrl-C', () => {
   });
 });
 
-test('when nobody reads the output any more, the engines end without a word, and it exits 141', async () => {
+test('kvferry run ends its engines silently and exits with 141 if its output is no longer read', async () => {
   const world = fakeWorld({ hangs: true });
   const running = main(short, world.deps);
   while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -329,14 +335,14 @@ test.each([
     ['--mode', 'unidirectional', '--audit', '20%'],
     '--audit has no effect if nothing is pulled: add bidirectional',
   ],
-])('what it would not use is refused: %j', async (options, sentence) => {
+])('kvferry run refuses options that it would not use: %j', async (options, sentence) => {
   const world = fakeWorld();
   expect(await main([...short, ...options], world.deps)).toBe(2);
   expect(world.err()).toContain(sentence);
   expect(world.clusters).toHaveLength(0);
 });
 
-test('several policies are for bench: run takes one, or a mix', async () => {
+test('kvferry run takes one policy or a mix, but not several policies', async () => {
   const world = fakeWorld();
   expect(await main([...short, '--routing', 'random,least-request'], world.deps)).toBe(2);
   expect(world.err()).toContain('--routing names 2 policies (random, least-request): give one');

@@ -24,7 +24,7 @@ const RESULT = {
   },
 } as unknown as TurnResult;
 
-test('serve shows its URLs and a line to try, and ends well on a signal', async () => {
+test('serve prints its URLs and a command to try, and exits with 0 on a signal', async () => {
   const world = fakeWorld();
   const ended = main(
     ['serve', '--model', 'nano', '--served-model-name', 'a, b', '--grace', '3', '--temperature', '0.5'],
@@ -52,14 +52,14 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(world.stopped).toEqual([3000]);
 });
 
-test('a signal that comes while its addresses are written ends it too', async () => {
+test('serve also ends on a signal that comes while it prints its addresses', async () => {
   const world = fakeWorld();
   world.interruptAt('Press Ctrl-C to stop');
   expect(await main(['serve', '--model', 'nano', '--json', 'urls.json'], world.deps)).toBe(0);
   expect(world.stopped).toHaveLength(1);
 });
 
-test('whose chunks may have bits flipped by its endpoint compares their checksums, and only then', async () => {
+test('serve compares the checksums of chunks only with --fault-endpoint', async () => {
   for (const given of [[], ['--fault-endpoint']]) {
     const world = fakeWorld();
     const ended = main(['serve', '--model', 'nano', ...given], world.deps);
@@ -70,7 +70,7 @@ test('whose chunks may have bits flipped by its endpoint compares their checksum
   }
 });
 
-test('with --log-format json what stands on stderr is JSON line by line, from the start on', async () => {
+test('serve with --log-format json writes only JSON lines to stderr, from the start on', async () => {
   const world = fakeWorld();
   const json = ['--log-format', 'json', '--explain-routing', '--pull-policy', 'cost-aware'];
   const ended = main(['serve', '--model', 'nano', ...json], world.deps);
@@ -90,7 +90,7 @@ test('with --log-format json what stands on stderr is JSON line by line, from th
   expect(await ended).toBe(0);
 });
 
-test('each of several engines has a line, and no name runs into its URL', async () => {
+test('serve prints each of several engines on its own line, with URLs aligned', async () => {
   const world = fakeWorld();
   const start = world.deps.servers.start;
   const engineUrls = { 'prefill-0': 'http://h:5', 'prefill-10': 'http://h:6', 'decode-0': 'http://h:7' };
@@ -104,7 +104,7 @@ test('each of several engines has a line, and no name runs into its URL', async 
   expect(await ended).toBe(0);
 });
 
-test("recall is served with vLLM's defaults, not with those of the shipped conversation", async () => {
+test("serve uses vLLM's defaults for recall, not those of the shipped conversation", async () => {
   const world = fakeWorld();
   const ended = main(['serve', '--json'], world.deps);
   await expect.poll(() => world.out()).toContain('"router"');
@@ -120,7 +120,7 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   expect(await ended).toBe(0);
 });
 
-test('serve follows how long blocks stay when it is asked to, of one in a hundred unless told', async () => {
+test('serve samples block lifetimes only with --kv-cache-metrics, by default of one block in 100', async () => {
   for (const [args, sample] of [
     [[], null],
     [['--kv-cache-metrics'], 0.01],
@@ -139,7 +139,7 @@ test('serve follows how long blocks stay when it is asked to, of one in a hundre
   expect(world.err()).toContain('wanted a share above 0 and up to 1');
 });
 
-test('serve takes the cost-aware policy, and measures costs before ports are open', async () => {
+test('serve with the cost-aware policy measures costs before it opens ports', async () => {
   const world = fakeWorld();
   const ended = main(['serve', '--model', 'nano', '--pull-policy', 'cost-aware'], world.deps);
   await expect.poll(() => world.out()).toContain('router   http://h:3');
@@ -150,7 +150,7 @@ test('serve takes the cost-aware policy, and measures costs before ports are ope
   expect(await ended).toBe(0);
 });
 
-test('serve refuses a profile that nothing would use, before anything starts', async () => {
+test('serve refuses a cost profile that it would not use before anything starts', async () => {
   const world = fakeWorld({}, { 'c.json': '{}' });
   expect(await main(['serve', '--model', 'nano', '--cost-profile', 'c.json'], world.deps)).toBe(2);
   expect(world.err()).toContain('--cost-profile is given and --pull-policy is threshold');
@@ -161,24 +161,27 @@ test.each([
   [[], { apiKey: 'from-api-env', adminKey: 'from-admin-env' }],
   [['--api-key', 'given'], { apiKey: 'given', adminKey: 'from-admin-env' }],
   [['--admin-key', 'given'], { apiKey: 'from-api-env', adminKey: 'given' }],
-])('keys of the environment give way to %j, and nothing shows them', async (more, expected) => {
-  const world = fakeWorld();
-  const variables: Record<string, string> = {
-    KVFERRY_API_KEY: 'from-api-env',
-    KVFERRY_ADMIN_KEY: 'from-admin-env',
-  };
-  world.deps.environment = (name) => variables[name] ?? null;
-  const ended = main(['serve', '--model', 'nano', ...more], world.deps);
-  await expect.poll(() => world.out()).toContain('curl http://h:3');
-  expect(world.out()).toContain("'Authorization: Bearer '$KEY");
-  expect(world.served[0]!.server).toMatchObject(expected);
-  world.interrupt();
-  expect(await ended).toBe(0);
-  for (const key of [...Object.values(variables), 'given'])
-    expect(world.out() + world.err()).not.toContain(key);
-});
+])(
+  'serve takes keys from the environment unless options give them (%j), and prints none',
+  async (more, expected) => {
+    const world = fakeWorld();
+    const variables: Record<string, string> = {
+      KVFERRY_API_KEY: 'from-api-env',
+      KVFERRY_ADMIN_KEY: 'from-admin-env',
+    };
+    world.deps.environment = (name) => variables[name] ?? null;
+    const ended = main(['serve', '--model', 'nano', ...more], world.deps);
+    await expect.poll(() => world.out()).toContain('curl http://h:3');
+    expect(world.out()).toContain("'Authorization: Bearer '$KEY");
+    expect(world.served[0]!.server).toMatchObject(expected);
+    world.interrupt();
+    expect(await ended).toBe(0);
+    for (const key of [...Object.values(variables), 'given'])
+      expect(world.out() + world.err()).not.toContain(key);
+  },
+);
 
-test('an empty variable is no key', async () => {
+test('serve takes an empty variable as no key', async () => {
   const world = fakeWorld();
   world.deps.environment = () => '';
   const ended = main(['serve', '--model', 'nano'], world.deps);
@@ -188,14 +191,14 @@ test('an empty variable is no key', async () => {
   expect(await ended).toBe(0);
 });
 
-test('a key that is no text is refused without being shown', async () => {
+test('serve refuses a key that is not text without printing it', async () => {
   const world = fakeWorld({}, { 'k.json': JSON.stringify({ adminKey: ['hush-hush'] }) });
   expect(await main(['serve', '--config', 'k.json'], world.deps)).toBe(2);
   expect(world.err()).toContain("'adminKey' in k.json is not usable: wanted a key");
   expect(world.err()).not.toContain('hush-hush');
 });
 
-test('keys are not exported', async () => {
+test('export prints no keys', async () => {
   for (const what of ['config', 'vllm']) {
     const world = fakeWorld({}, { 'k.json': JSON.stringify({ apiKey: 'hush-1', adminKey: 'hush-2' }) });
     expect(await main(['export', what, '--config', 'k.json'], world.deps)).toBe(0);
@@ -203,7 +206,7 @@ test('keys are not exported', async () => {
   }
 });
 
-test('serve: who scales by which rule, within which bounds, and what becomes of who leaves', async () => {
+test("serve applies the autoscaler's rule and bounds, and the drain policy for engines that leave", async () => {
   const world = fakeWorld({}, { 'scale.json': '{"decode": {"target": 50}}' });
   const asked = ['--autoscale', 'k8s-hpa', '--autoscale-config', 'scale.json', '--max-decode', '3'];
   const more = ['--drain', 'migrate', '--drain-timeout', '5s', '--autoscale-interval', '2s'];
@@ -219,7 +222,7 @@ test('serve: who scales by which rule, within which bounds, and what becomes of 
   expect(await ended).toBe(0);
 });
 
-test('serve: who leaves when a client scales is drained as told, without an autoscaler too', async () => {
+test('serve applies the drain policy without an autoscaler too', async () => {
   const world = fakeWorld();
   const ended = main(['serve', '--model', 'nano', '--drain', 'drop', '--drain-timeout', '5s'], world.deps);
   await expect.poll(() => world.out()).toContain('curl');
@@ -228,7 +231,7 @@ test('serve: who leaves when a client scales is drained as told, without an auto
   expect(await ended).toBe(0);
 });
 
-test.each(['json', 'text'])('decisions are explained as the log is written: %s', async (format) => {
+test.each(['json', 'text'])('serve explains decisions in the format of the log: %s', async (format) => {
   const world = fakeWorld();
   const asked = ['--explain-routing', '--autoscale', 'k8s-hpa', '--explain-scaling', '--log-format', format];
   const ended = main(['serve', '--model', 'nano', ...asked], world.deps);

@@ -5,7 +5,7 @@ import { fakeWorld } from './fake.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>
   `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 512, hash_ids })}\n`;
-/** The second goes on after the first: two full blocks, the answer's one, and a new one. */
+/** The second request continues the first: two full blocks, the answer's one, and a new one. */
 const TRACE = row(0, [0, 1]) + row(60_000, [0, 1, 2, 3]) + row(61_000, [9]);
 
 async function simulate(args: readonly string[]) {
@@ -16,7 +16,7 @@ async function simulate(args: readonly string[]) {
 }
 
 describe('kvferry simulate --trace', () => {
-  it('serves it in full, and finds at D what D was made to generate', async () => {
+  it('serves the trace in full, and pulls from D what D generated', async () => {
     const { code, report, world } = await simulate([
       't.jsonl',
       '--no-prefix-caching',
@@ -29,13 +29,13 @@ describe('kvferry simulate --trace', () => {
     expect(report!.workload).toMatchObject({ source: 't.jsonl', scale: '1', conversations: 2, turns: 3 });
     const arm = (label: string) => report!.arms.find((each) => each.label === label)!;
     expect(arm('unidirectional')).toMatchObject({ requests: 3, failed_requests: 0, pulled_tokens: 0 });
-    // Prompt and answer, but for the last token.
+    // The prompt, and the answer without its last token.
     expect(arm('bidirectional').pulled_tokens).toBe(1024 + 512 - 1);
     // The first turn's answer, a minute of thought, and the second turn.
     expect(arm('bidirectional').simulated_ms).toBeGreaterThan(60_000);
   });
 
-  it('says how it was scaled, and gives the same bytes again', async () => {
+  it('says how the trace was scaled, and gives the same bytes again', async () => {
     const run = async () =>
       simulate([
         't.jsonl',
@@ -63,13 +63,13 @@ describe('kvferry simulate --trace', () => {
       'line 2: prompt and answer have 2560 tokens and the context holds 2000',
     ],
     [['t.jsonl', '--d-blocks', '50'], '--d-blocks is 50, but the longest request needs'],
-  ])('%j', async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { world, code } = await simulate(args);
     expect(code).toBe(2);
     expect(world.err()).toContain(message);
   });
 
-  it('stands beside what was measured of the same trace', async () => {
+  it('compares the simulation with a replay of the same trace', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     expect(await main(['replay', 't.jsonl', '--speed-up', '1000', '--json', 'real.json'], world.deps)).toBe(
       0,
@@ -102,7 +102,7 @@ describe('kvferry simulate --trace', () => {
     expect(
       await main([...args.slice(0, 5), '--against', 'real.json', '--mode', 'decode-local'], world.deps),
     ).toBe(2);
-    // Found out before anything is.
+    // Refused before anything is simulated.
     expect(world.err().slice(said)).not.toContain('to do');
     expect(world.err().slice(said)).toContain(
       'real.json has unidirectional, bidirectional, but the simulation has decode-local',

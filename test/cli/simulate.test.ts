@@ -32,7 +32,7 @@ const parsed = (text: string | undefined): SimulationReport =>
   simulationReportSchema.parse(JSON.parse(text!));
 
 describe('kvferry simulate', () => {
-  it('serves every mode, says whose times, and writes the same bytes for the same seed', async () => {
+  it('serves every mode, names its cost model, and writes the same bytes for the same seed', async () => {
     const argv =
       'w.json --num-clients 3 --costs ./mine.json --threshold 8 --json out.json --html page.html --slo-ttft 300ms';
     const files = { 'w.json': small, './mine.json': mine };
@@ -69,7 +69,7 @@ describe('kvferry simulate', () => {
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
   });
 
-  it('steps compute as many rows as those whose times are known, unless other steps are asked for', async () => {
+  it('limits steps to the tokens per step of the cost model, unless another limit is given', async () => {
     const stepsOf = async (more: string, costs: object, argv = 'w.json --mode unidirectional') => {
       const { code, world } = await simulate(`${argv} --costs ./c.json --json out.json${more}`, {
         'w.json': small,
@@ -86,7 +86,7 @@ describe('kvferry simulate', () => {
     expect(await stepsOf('', { max_num_batched_tokens: 100 }, trace)).toBe(15);
   });
 
-  it('tells a fleet that keeps up from one that does not', async () => {
+  it('distinguishes a fleet that keeps up from one that does not', async () => {
     const argv =
       'w.json --mode bidirectional --costs ./mine.json --arrivals 200 --think-time 10ms --json out.json';
     const verdict = async (rate: number) => {
@@ -104,7 +104,7 @@ describe('kvferry simulate', () => {
     expect(await verdict(10)).toBe('OVERLOADED');
   });
 
-  it('policies side by side, with several seeds', async () => {
+  it('compares policies over several seeds', async () => {
     const { world } = await simulate(
       'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --arrival-rate 4 --arrivals 12 --seeds 2 --check --p-blocks 400 --d-blocks 400 --json out.json --html page.html',
       { 'w.json': small },
@@ -130,7 +130,7 @@ describe('kvferry simulate', () => {
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
   });
 
-  it('counts over all seeds what it counts, and says where seeds make no difference', async () => {
+  it('adds up counts over all seeds, and says so if seeds make no difference', async () => {
     const preempted = async (seeds: string) => {
       const argv =
         'w.json --mode unidirectional --costs ./mine.json --arrival-rate 20 --p-blocks 60 --d-blocks 40 --no-prefix-caching --json out.json';
@@ -150,13 +150,13 @@ describe('kvferry simulate', () => {
     expect(world.out()).not.toContain('least and most');
   });
 
-  it('one conversation under way is one', async () => {
+  it('reports one active conversation in the singular', async () => {
     const argv = 'w.json --mode unidirectional --max-active-conversations 1';
     const { world } = await simulate(argv, { 'w.json': small });
     expect(world.out().replaceAll('\n', ' ')).toContain('1 client, 1 conversation active');
   });
 
-  it('shows P and D, however many there are of them', async () => {
+  it('shows both P and D, however many engines there are', async () => {
     const { world } = await simulate(
       'w.json --prefill 12 --decode 12 --mode bidirectional --num-clients 6 --json out.json --html page.html',
       { 'w.json': small },
@@ -168,7 +168,7 @@ describe('kvferry simulate', () => {
     for (const role of ['prefill', 'decode']) expect(page).toContain(`${role}, median of 12`);
   });
 
-  it('a fleet that grows with its load: what came and went, and what that cost', async () => {
+  it('reports the engines that joined a fleet as its load grew, and the engine hours', async () => {
     const argv =
       'w.json --mode bidirectional --costs ./mine.json --arrival-rate 4 --arrivals 60 --autoscale k8s-hpa --max-prefill 3 --start-up 2s --drain drop --json out.json';
     const parameters = JSON.stringify({ prefill: { metric: 'in-flight', target: 2 } });
@@ -193,7 +193,7 @@ describe('kvferry simulate', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
-  it('a fleet that has no reason to grow: why it stayed, on the page too', async () => {
+  it('says why a fleet did not change, on the page too', async () => {
     const argv =
       'w.json --mode bidirectional --costs ./mine.json --arrival-rate 1 --autoscale k8s-hpa --start-up 2s --json out.json --html page.html';
     const stays = async (arrivals: number) => {
@@ -215,7 +215,7 @@ describe('kvferry simulate', () => {
     expect(decisions).toBeGreaterThan(0);
   });
 
-  it('where engines died and were replaced, it is told all the same why an autoscaler changed nothing', async () => {
+  it('says why an autoscaler changed nothing even if engines died and were replaced', async () => {
     const argv =
       'w.json --mode bidirectional --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 8 --autoscale k8s-hpa --faults 20 --start-up 1s --json out.json --html page.html';
     const { world } = await simulate(argv, { 'w.json': small, './mine.json': mine });
@@ -226,7 +226,7 @@ describe('kvferry simulate', () => {
       expect(shown).toContain(why);
   });
 
-  it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
+  it('injects faults by a schedule, replaces engines that died, and serves the rest', async () => {
     const argv =
       'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --slo-ttft 300ms --json out.json --html page.html';
     const files = { 'w.json': small, './mine.json': mine };
@@ -236,15 +236,15 @@ describe('kvferry simulate', () => {
     const [arm] = parsed(world.files.get('out.json')).arms;
     const { faults, scaling, requests, failed_requests, errors } = arm!;
     expect(Object.keys(faults!).length).toBeGreaterThan(8);
-    // A fault of a message meets one, to whomever it goes.
+    // A message fault hits a single message, whichever engine it is for.
     expect(Object.values(faults!).reduce((sum, n) => sum + n, 0)).toBeLessThanOrEqual(45);
     expect(scaling!.died).toBeGreaterThan(0);
     expect(scaling!.events.filter(({ event }) => event === 'died')).toHaveLength(scaling!.died);
     expect(requests).toBeGreaterThan(50);
-    // Whoever left, and those that followed in the same conversations; others went another way.
+    // Turns whose client left, and later ones of the same conversations; other turns took another way.
     expect(errors.map(({ message }) => message)).toContain('its client left');
     expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
-    // Whoever follows one that died as the last turn ended is starting yet.
+    // The replacement of an engine that died as the last turn ended may still be starting.
     expect(scaling!.died - scaling!.replaced).toBeLessThanOrEqual(1);
     const happened = Object.values(faults!).reduce((sum, n) => sum + n, 0);
     const text = world.out().replaceAll('\n', ' ');
@@ -262,10 +262,10 @@ describe('kvferry simulate', () => {
     expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
   });
 
-  it('writes what happened when as a trace, which changes nothing else', async () => {
+  it('writes a trace of what happened, which changes nothing else', async () => {
     const argv =
       'w.json --mode bidirectional --num-clients 3 --costs ./odd.json --threshold 8 --json out.json';
-    // Nothing but by intent happens at the same moment.
+    // With these times nothing happens at the same moment by chance.
     const step = { fixed_ms: 5.137, ms_per_prefill_token: 1.0513, ms_per_decode: 0.917 };
     const odd = JSON.stringify({ ...JSON.parse(mine), step, submit_ms: 0.31, read: { fixed_ms: 2.013 } });
     const files = { 'w.json': small, './odd.json': odd };
@@ -287,7 +287,7 @@ describe('kvferry simulate', () => {
     expect(without.world.files.get('out.json')).toBe(world.files.get('out.json'));
   });
 
-  it('a store beside the engines: what it had, saved and gave, and whose times that took', async () => {
+  it('reports what a store held, saved and loaded, and the costs used for that', async () => {
     const argv =
       'w.json --num-clients 3 --mode bidirectional --threshold 8 --store 16MiB --experiments no-prefix-caching --json out.json --check';
     const timed = JSON.stringify({
@@ -306,7 +306,7 @@ describe('kvferry simulate', () => {
     expect(store.slots).toBe(Math.floor(2 ** 24 / store.block_bytes));
     expect(store.bytes_saved).toBe(store.stored * store.block_bytes);
     expect(store.load_ms).toBe(store.loads);
-    // What the store had before, nobody fetched by way of another: the rest came from D.
+    // No block took two hops where one was enough; what the store did not have came from D.
     expect(store.two_hop_bytes).toBe(0);
     expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
     expect(world.out()).toMatch(
@@ -345,7 +345,7 @@ describe('kvferry simulate', () => {
     expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
   });
 
-  it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {
+  it('serves a trace in full: later turns wait for earlier ones and reuse their KV', async () => {
     const line = (timestamp: number, input: number, hash_ids: number[]) =>
       JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
     const trace = [line(0, 1000, [1, 2]), line(100, 600, [5, 6]), line(9000, 1500, [1, 2, 3])].join('\n');
@@ -361,7 +361,7 @@ describe('kvferry simulate', () => {
     expect(arms[0]!.simulated_ms).toBeGreaterThan(9000);
   });
 
-  it('--no-prefix-caching: P keeps nothing, as in the experiment of that name', async () => {
+  it('with --no-prefix-caching keeps nothing on P, as in the experiment of that name', async () => {
     const argv = 'w.json --mode unidirectional --threshold 8 --json out.json';
     const named = await simulate(`${argv} --experiments no-prefix-caching`, { 'w.json': small });
     const [expected] = parsed(named.world.files.get('out.json')).arms;
@@ -379,7 +379,7 @@ describe('kvferry simulate', () => {
     ['--num-clients 3 --max-turns 2', 12],
     ['--num-clients 3 --warmup-step --max-num-requests 9', 9],
     ['--arrival-rate 5 --arrivals 30', null],
-  ])('%s: tells how many turns are asked for, and of which its progress is', async (asking, turns) => {
+  ])('reports how many turns are asked for, in its progress too: %s', async (asking, turns) => {
     const argv = `w.json --mode unidirectional --costs zero --json out.json ${asking}`;
     const { world } = await simulate(argv, { 'w.json': small });
     const { arms, workload } = parsed(world.files.get('out.json'));
@@ -388,7 +388,7 @@ describe('kvferry simulate', () => {
     expect(world.err()).toContain(`unidirectional: ${workload.turns} to do`);
   });
 
-  it('interrupted while it looks closer: what was simulated is told and kept', async () => {
+  it('prints and keeps what was simulated if it is interrupted while it records spans', async () => {
     const world = fakeWorld({}, { 'w.json': small });
     world.interruptAt('span by span');
     const argv = 'simulate w.json --mode unidirectional --costs zero --json out.json --html page.html';
@@ -398,7 +398,7 @@ describe('kvferry simulate', () => {
     expect(world.out()).toContain(`${arm!.requests} requests in`);
   });
 
-  it('--warmup-step: nor do the READs, loads and saves of first turns', async () => {
+  it('with --warmup-step does not count READs, loads and saves of first turns', async () => {
     const argv = 'w.json --num-clients 3 --warmup-step --mode unidirectional --threshold 8 --json out.json';
     const armOf = async (more: string) =>
       parsed((await simulate(`${argv}${more}`, { 'w.json': small })).world.files.get('out.json')).arms[0]!;
@@ -407,14 +407,14 @@ describe('kvferry simulate', () => {
     const through = ' --store 16MiB --kv-transfer-config {"kv_connector":"AIBrixPDReuseConnector"}';
     const { store, requests, transfers } = await armOf(`${through} --max-num-requests 3`);
     expect(requests).toBe(3);
-    // D loads each prompt, and P what it has not itself: of the warm-up's twelve there were as many besides.
+    // D loads each prompt, and P what it does not have; the warm-up's twelve would come on top.
     expect(store!.loads).toBeGreaterThanOrEqual(3);
     expect(store!.loads).toBeLessThanOrEqual(6);
     expect(transfers.done).toBe(store!.loads);
     expect(store!.bytes_saved).toBeLessThan(store!.blocks * store!.block_bytes);
   });
 
-  it('--warmup-step: first turns are served beforehand, and neither they nor their time count', async () => {
+  it('with --warmup-step serves first turns beforehand, and counts neither them nor their time', async () => {
     const armOf = async (more: string) => {
       const argv = `w.json --mode bidirectional --costs ./mine.json --json out.json${more}`;
       const { world } = await simulate(argv, { 'w.json': small, './mine.json': mine });
@@ -424,14 +424,14 @@ describe('kvferry simulate', () => {
     expect(later.requests).toBe(all.requests - 12);
     expect(later.ttft_ms!.count).toBe(later.requests);
     const endMs = later.engines[0]!.load.at(-1)!.end_ms;
-    // One client asks for one after the other.
+    // One client sends one request after the other.
     expect(later.simulated_ms).toBeCloseTo(later.latency_ms!.mean * later.requests, 3);
     expect(later.simulated_ms).toBeLessThan(endMs - 12 * later.ttft_ms!.min);
     // Of two engines.
     expect(later.engine_hours * 3_600_000).toBeCloseTo(2 * later.simulated_ms, 3);
   });
 
-  it('where the system has no room for so many threads, those that were started end, and the option is named', async () => {
+  it('ends the started threads and names --jobs if the system cannot start as many', async () => {
     const world = fakeWorld({}, { 'w.json': small });
     let [running, started] = [0, 0];
     const startSimulationThread: CliDeps['startSimulationThread'] = () => {
@@ -446,7 +446,7 @@ describe('kvferry simulate', () => {
     expect({ running, started }).toEqual({ running: 0, started: 2 });
   });
 
-  it('Ctrl-C before its threads are started starts none', async () => {
+  it('starts no threads after Ctrl-C', async () => {
     const world = fakeWorld({}, { 'w.json': small });
     world.interruptAt('4 to do');
     let started = 0;
@@ -459,21 +459,21 @@ describe('kvferry simulate', () => {
     expect(started).toBe(0);
   });
 
-  it('where nothing takes time there is no rate, in a page as in a terminal', async () => {
+  it('prints no rate if nothing takes time, on a page as in a terminal', async () => {
     const argv = 'w.json --mode unidirectional --costs zero --slo-ttft 300ms --markdown page.md';
     const { world } = await simulate(argv, { 'w.json': small });
     expect(world.out()).toMatch(/unidirectional +0\.00.* - +- +100%\n/);
     expect(world.files.get('page.md')).toMatch(/\*\*unidirectional\*\* .* \| - \| 100\.0% \| - \|/);
   });
 
-  it('where nothing takes time the engines that were there are told, not none', async () => {
+  it('prints the number of engines even if nothing takes time', async () => {
     const argv =
       'w.json --mode unidirectional --decode 2 --costs zero --autoscale k8s-hpa --seeds 2 --json out.json';
     const { world } = await simulate(argv, { 'w.json': small });
     expect(world.out()).toContain('1.00 P and 2.00 D on average');
   });
 
-  it('where starts take no time, who takes the place of one that died counts too', async () => {
+  it('counts the replacement of an engine that died even if starts take no time', async () => {
     const argv = 'w.json --mode bidirectional --decode 2 --costs zero --faults 20 --json out.json';
     const { world } = await simulate(argv, { 'w.json': small });
     const { scaling, engines } = parsed(world.files.get('out.json')).arms[0]!;
@@ -482,7 +482,7 @@ describe('kvferry simulate', () => {
     expect(scaling!.replaced).toBe(engines.length - 3);
   });
 
-  it('--against a report of other prompts says so, however many they are', async () => {
+  it('says so if the report for --against has other prompts, even if as many', async () => {
     const spec = { conversations: 3, turns: 3, input: 20, output: 10 };
     const files = {
       'w.json': JSON.stringify(generator({ ...spec, prefix: 60 })),
@@ -500,7 +500,7 @@ describe('kvferry simulate', () => {
     expect(await told('longer.json')).toContain('in the simulation: not the same prompts.');
   });
 
-  it('--against engines of one mode leaves out arms of another', async () => {
+  it('leaves out arms whose mode the report for --against does not have', async () => {
     const files = { 'w.json': small };
     const measured = fakeWorld({}, files);
     const bench = 'bench w.json --mode unidirectional --experiments prefix-caching --rounds 1 --json r.json';
@@ -511,7 +511,7 @@ describe('kvferry simulate', () => {
     expect(arms.map(({ label }) => label)).toEqual(['unidirectional']);
   });
 
-  it('--against a report of several rounds compares what one round served, and one seed', async () => {
+  it('compares one seed with one round if the report for --against has several rounds', async () => {
     const files = { 'w.json': small };
     const argv = '--mode bidirectional --threshold 8 --experiments prefix-caching';
     const compared = async (rounds: number, seeds: number) => {
@@ -532,7 +532,7 @@ describe('kvferry simulate', () => {
     expect(often.said).not.toContain('not the same workload');
   });
 
-  it('--against a report of other clients says so, on the page too', async () => {
+  it('says so if the report for --against has other clients, on the page too', async () => {
     const files = { 'w.json': small };
     const argv = '--mode bidirectional --experiments prefix-caching';
     const measured = fakeWorld({}, files);
@@ -546,12 +546,12 @@ describe('kvferry simulate', () => {
     for (const text of await said('--num-clients 3'))
       expect(text).toContain('The report has 2 clients, the simulation 3 clients: the load differs');
     for (const text of await said('--num-clients 2')) expect(text).not.toContain('the load differs');
-    // As many conversations as there are, so that as many requests come.
+    // As many arrivals as the workload has conversations, so that as many requests come.
     for (const text of await said('--arrival-rate 5 --arrivals 12'))
       expect(text).toContain('The report has 2 clients, the simulation open-loop arrivals');
   });
 
-  it('--against a report of several experiments takes the one that it simulates', async () => {
+  it('compares the experiment that it simulates if the report for --against has several', async () => {
     const files = { 'w.json': small };
     const argv = ['--mode', 'unidirectional', '--num-clients', '2'];
     const measured = fakeWorld({}, files);
@@ -574,7 +574,7 @@ describe('kvferry simulate', () => {
     ]);
   });
 
-  it('fewer conversations may come by themselves than the preset has under way', async () => {
+  it('accepts fewer arrivals than the preset has active conversations', async () => {
     const { code, world } = await simulate('--mode bidirectional --arrival-rate 5 --arrivals 1 --costs zero');
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
@@ -625,7 +625,7 @@ describe('kvferry simulate', () => {
     ['w.json --link-sharing fair', '--link-sharing has no effect without a modelled link'],
     ['--trace t.jsonl --experiments eviction', "--experiments has no effect with --trace: set P's cache"],
     ['--trace t.jsonl --preset pr32553', '--preset has no effect with --trace'],
-  ])('%s: says what is wrong', async (argv, message) => {
+  ])('refuses %s and says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {
       ...{ 'w.json': small, './bad.json': bad },

@@ -1,10 +1,10 @@
-/** What a start reads of the build: what a command, or an engine's thread, does not need is loaded when it is wanted. */
+/** What a start loads of the build. What a command or an engine's thread does not need is loaded on demand. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { bundled } from '../../src/platform/node/paths.ts';
 
-/** The text of a file of the build and of all that it imports before it runs. */
+/** The text of a file of the build and of all that it imports statically. */
 function loadedWith(file: string, seen = new Map<string, string>()): string {
   if (seen.has(file)) return '';
   const text = readFileSync(file, 'utf8');
@@ -17,17 +17,17 @@ function loadedWith(file: string, seen = new Map<string, string>()): string {
 const part = (folder: string, name: string): string =>
   path.join(path.dirname(bundled('kvferry')), folder, `${name}.js`);
 
-/** Which of the marks are in what a start loads. */
+/** Which of the marks are in the loaded text. */
 const found = (loaded: string, marks: readonly string[]): string[] =>
   marks.filter((mark) => loaded.includes(mark));
 
 describe('what a start loads', () => {
-  it('is no command before one is named', () => {
+  it('includes no command before one is named', () => {
     const loaded = loadedWith(part('program', 'app'));
     expect(found(loaded, ['parseArguments(', 'usage: "run"', 'usage: "plan"'])).toEqual(['parseArguments(']);
   });
 
-  it('is of `run` neither another command, nor recordings, nor the pages of reports, and lies in few files', () => {
+  it('includes for run no other command, recorder or report pages, and comes from few files', () => {
     const files = new Map<string, string>();
     const app = loadedWith(part('program', 'app'), files);
     loadedWith(part('program', 'node-deps'), files);
@@ -37,7 +37,7 @@ describe('what a start loads', () => {
     expect(files.size).toBeLessThan(10);
   });
 
-  it('is in an engine’s thread neither a schema nor what reads checkpoints', () => {
+  it("includes for an engine's thread neither schemas nor the checkpoint reader", () => {
     const marks = ['EngineHost = class', 'ZodObject', 'CheckpointWeights = class'];
     expect(found(loadedWith(part('engine', 'engine-thread')), marks)).toEqual(['EngineHost = class']);
   });

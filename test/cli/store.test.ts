@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(path.dirname(directory), { recursive: true, force: true }));
 
-it('lists, checks and clears a folder', async () => {
+it('kvferry store lists, verifies and clears a folder', async () => {
   const { stdout } = await runCli(['store', 'ls', directory, '--json']);
   expect(JSON.parse(stdout).namespaces).toMatchObject([
     { namespace: 'a'.repeat(64), blocks: 3, bytes: 3 * 160 },
@@ -45,7 +45,7 @@ it('lists, checks and clears a folder', async () => {
   expect((await runCli(['store', 'ls', directory])).stdout).toMatch(/empty/);
 });
 
-it('ends at Ctrl-C between two blocks, and says what is left', async () => {
+it('kvferry store stops between two blocks on Ctrl-C, and says what is left', async () => {
   const of = async (what: 'verify' | 'clear', act: 'read' | 'remove') => {
     const world = fakeWorld();
     let blocks = 0;
@@ -71,7 +71,7 @@ it('ends at Ctrl-C between two blocks, and says what is left', async () => {
   expect((await runCli(['store', 'verify', directory])).stdout).toBe('2 blocks of 2 whole.\n');
 });
 
-it('names a broken block, and fails', async () => {
+it('kvferry store verify names a broken block and fails', async () => {
   const file = path.join(directory, 'blocks', 'a'.repeat(64), '22', `${'2'.repeat(64)}.kv`);
   await writeFile(file, (await readFile(file)).fill(9, 100));
   const { code, stdout } = await runCli(['store', 'verify', directory]);
@@ -82,7 +82,7 @@ it('names a broken block, and fails', async () => {
   expect(broken).toEqual([{ file: path.relative(directory, file), why: "its KV's checksum differs" }]);
 });
 
-it('says what cannot be read or removed, as a sentence', async () => {
+it('kvferry store says in a sentence what cannot be read or removed', async () => {
   const world = fakeWorld();
   const { storeFolder } = world.deps;
   const fail = async () => {
@@ -105,7 +105,7 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
   });
   afterAll(() => redis?.kill());
 
-  it("is listed, checked and cleared as a folder is, kvferry's own keys alone", async () => {
+  it("is listed, verified and cleared as a folder is, and keys that are not kvferry's stay", async () => {
     const url = redis.url.replace('//', '//:secret@');
     const location = redis.url;
     const client = await createClient({ url }).connect();
@@ -149,12 +149,12 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     expect(broken.stdout).toMatch(/2 blocks of 4 whole; the others/);
     expect((await runCli(['store', 'clear', url])).stdout).toBe('removed 4 blocks, 480 bytes\n');
     expect((await client.keys('*')).toSorted()).toEqual(others.toSorted());
-    // All that the server named at once goes at once.
+    // Keys that the server listed together are removed together.
     expect(String(await client.info('commandstats'))).toMatch(/cmdstat_unlink:calls=1,/);
     await client.close();
   });
 
-  it('that refuses, or is none, fails by name, without its password', async () => {
+  it('that refuses or is unavailable causes an error that names it without its password', async () => {
     const wrong = await runCli(['store', 'ls', redis.url.replace('//', '//:wr0ng@')]);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toMatch(

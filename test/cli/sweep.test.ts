@@ -12,7 +12,7 @@ const sweep = async (argv: string, world = fakeWorld()) => ({
 });
 
 describe('kvferry sweep', () => {
-  it('has no store: what a config file says of one would load what is to be computed again', async () => {
+  it('uses no store, even if a config file has one, since it would load what is to be recomputed', async () => {
     const world = fakeWorld({}, { 'shared.json': '{"store": "64MiB"}' });
     const { code } = await sweep('--context 16 --rounds 1 --config shared.json', world);
     expect(code).toBe(0);
@@ -23,7 +23,7 @@ describe('kvferry sweep', () => {
     expect(refused.world.err()).toContain('--store');
   });
 
-  it('goes over links, contexts, block sizes and layouts, and writes table, CSV and JSON', async () => {
+  it('measures links, contexts, block sizes and layouts, and writes a table, CSV and JSON', async () => {
     const { code, world } = await sweep(
       '--context 64,16 --rounds 3 --link none,10e6,1ms,1gbe --block-size 16,32 --layout contiguous,layer-pieces --csv out.csv --json out.json --threshold 32',
     );
@@ -43,7 +43,7 @@ describe('kvferry sweep', () => {
     expect(report.series.map(({ throttled }) => throttled).slice(0, 2)).toEqual([false, true]);
     const [first] = report.series;
     expect(first!.points.map(({ context_tokens }) => context_tokens)).toEqual([16, 64]);
-    // 10 ms and one for each token that is computed: the new ones and D's last, or those and the context.
+    // 10 ms plus 1 ms per computed token: the new ones and D's last, or those and the context.
     expect(first!.points[0]!.pull).toMatchObject({ ttft_ms: [27, 27, 27], pulled_tokens: 16 });
     expect(first!.points[0]!.recompute!.median).toBe(43);
     expect(first!.crossover).toEqual({ kind: 'pull_always_wins' });
@@ -52,7 +52,7 @@ describe('kvferry sweep', () => {
       { threshold: null, total_ttft_ms: 43 + 91, regret_ms: 80 },
     ]);
     const csv = world.files.get('out.csv')!.trim().split('\n');
-    // Three ways, three rounds, two contexts, twelve series; and a head.
+    // Three ways, three rounds, two contexts, twelve series; and a header.
     expect(csv).toHaveLength(1 + 3 * 3 * 2 * 12);
     expect(csv[1]!.split(',').slice(0, 8).join(',')).toBe('none,false,16,contiguous,0,16,pull,1');
     expect(world.out()).toContain('Pulling always wins in the measured range');
@@ -60,7 +60,7 @@ describe('kvferry sweep', () => {
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it('times and rates of three figures each leave the table 80 columns', async () => {
+  it('prints times and rates of three figures within 80 columns', async () => {
     const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
     const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     for (const { pull, recompute } of report.series[0]!.points) {
@@ -72,7 +72,7 @@ describe('kvferry sweep', () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it('names no winner at a length where the rounds do not agree', async () => {
+  it('names no winner at a length if the rounds disagree', async () => {
     const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
     const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     report.series[0]!.points[0]!.winner = 'neither';
@@ -85,7 +85,7 @@ describe('kvferry sweep', () => {
     [1, 'from one round, so without an interval', 'from one round, so without'],
     [3, '95%: below the shortest to above the longest', '95% interval: below 16 to above 64'],
   ])(
-    'of %i rounds says how sure a crossover is, on the page as in the terminal',
+    'says how certain a crossover from %i rounds is, on the page as in the terminal',
     async (rounds, page, terminal) => {
       const { world } = await sweep(`--context 16,64 --rounds ${rounds} --json out.json`);
       const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
@@ -96,7 +96,7 @@ describe('kvferry sweep', () => {
     },
   );
 
-  it('measures what --mode names', async () => {
+  it('measures only the ways that --mode names', async () => {
     const { world } = await sweep('--context 16,32 --rounds 1 --mode unidirectional --json out.json');
     const { series } = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     expect(series[0]!.points[0]).toMatchObject({ pull: null, monolithic: null, winner: null });
@@ -110,7 +110,7 @@ describe('kvferry sweep', () => {
     expect(sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!)).series).toHaveLength(2);
   });
 
-  it('of a model with windows wants blocks of every group, which the pools have by default', async () => {
+  it('needs pools with blocks for every KV group of a model with windows, as they have by default', async () => {
     const world = fakeWorld();
     const hybrid = (...args: string[]) =>
       main(['sweep', '--model', 'tiny-hybrid', '--rounds', '1', ...args], world.deps);
@@ -138,7 +138,7 @@ describe('kvferry sweep', () => {
     expect(world.clusters).toHaveLength(0);
   });
 
-  it('writes what it has when it is interrupted, and exits 130', async () => {
+  it('writes what it has if it is interrupted, and exits with 130', async () => {
     const world = fakeWorld();
     const start = world.deps.backend.startCluster;
     let serves = 0;

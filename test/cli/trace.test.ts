@@ -12,7 +12,7 @@ const row = (timestamp: number, hash_ids: number[]) =>
 const TRACE = row(0, [0, 1]) + row(8000, [0, 1, 2, 3]) + row(9000, [4]);
 
 describe('kvferry trace', () => {
-  it('info: a table and sentences of 80 columns, and JSON', async () => {
+  it('info prints a table and sentences within 80 columns, and writes JSON', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     expect(await main(['trace', 'info', 't.jsonl', '--json', 'out.json'], world.deps)).toBe(0);
     expect(world.out()).toContain('t.jsonl: mooncake, 512 tokens a block.');
@@ -28,7 +28,7 @@ describe('kvferry trace', () => {
     });
   });
 
-  it('a trace whose name ends in .gz is unpacked as it is read, and what is none is told', async () => {
+  it('decompresses a trace whose name ends in .gz, and reports one that is not compressed', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-trace-'));
     try {
       const [packed, broken] = ['t.jsonl.gz', 'b.jsonl.gz'].map((name) => path.join(folder, name));
@@ -50,7 +50,7 @@ describe('kvferry trace', () => {
     }
   });
 
-  it('convert packs what is to end in .gz, so that it can be read again', async () => {
+  it('convert compresses an output whose name ends in .gz', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-trace-'));
     try {
       const out = path.join(folder, 'out.jsonl.gz');
@@ -69,7 +69,7 @@ describe('kvferry trace', () => {
     'simulate --trace t.jsonl',
     'plan --trace t.jsonl --slo-ttft 1s',
     'replay t.jsonl',
-  ])('Ctrl-C ends the reading of a long one: %s', async (argv) => {
+  ])('stops reading a long trace on Ctrl-C: %s', async (argv) => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     let read = 0;
     async function* readTextPieces(): AsyncGenerator<string> {
@@ -82,20 +82,20 @@ describe('kvferry trace', () => {
     expect(read).toBe(1);
   });
 
-  it('info: thousands of tokens are told as in the table', async () => {
+  it('info prints thousands of tokens in sentences as in the table', async () => {
     const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(8000, [0, 1, 2, 3, 4, 5]) });
     expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
     expect(world.out().replaceAll('\n', ' ')).toContain('100 tokens that D generated and 1,948 new ones');
   });
 
-  it('info: a trace of half a second is no second, and follows nobody', async () => {
+  it('info prints half a second as 0.5 s, and says so if no turn follows another', async () => {
     const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(500, [4]) });
     expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
     expect(world.out()).toContain('2 requests in 2 conversations: none continues an earlier one.');
     expect(world.out()).toContain('Over 0.5 s, 4.00 per second.');
   });
 
-  it("convert: Mooncake's format, scaled and cut", async () => {
+  it("convert writes Mooncake's format, scaled and cut", async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     const args = [
       'trace',
@@ -116,7 +116,7 @@ describe('kvferry trace', () => {
     expect(world.out()).toContain('wrote 2 requests to o.jsonl; each hash id stands for 16 tokens.');
   });
 
-  it('convert: where it fails, or is interrupted, half a trace is not left behind', async () => {
+  it('convert leaves no partial trace behind if it fails', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
     try {
       const [from, to] = [path.join(folder, 't.jsonl'), path.join(folder, 'o.jsonl')];
@@ -134,7 +134,7 @@ describe('kvferry trace', () => {
     }
   });
 
-  it('convert: the trace under another name is the trace all the same, and stays', async () => {
+  it('convert does not overwrite the trace through a link to it', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
     try {
       const [from, to] = [path.join(folder, 't.jsonl'), path.join(folder, 'o.jsonl')];
@@ -149,7 +149,7 @@ describe('kvferry trace', () => {
     }
   });
 
-  it('convert: blocks without ids, and ids too large for others, get ids that no other block has', async () => {
+  it('convert gives unused ids to blocks that have none or too large ones', async () => {
     const line = (hash_ids?: number[]) =>
       JSON.stringify({ timestamp: 0, input_length: 1024, output_length: 1, hash_ids });
     const text = [line([0, 1]), line(), line([2 ** 53 - 2, 2 ** 53 - 3]), line([1, 0])].join('\n');
@@ -190,13 +190,13 @@ describe('kvferry trace', () => {
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],
     [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
     [['info', 't.jsonl', '--trace-block-size', '16', '--skip-bad'], 'has no usable request'],
-  ])('%j', async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(await main(['trace', ...args], world.deps)).toBe(2);
     expect(world.err()).toContain(message);
   });
 
-  it('says with what a file is read whose ids stand for fewer tokens than is usual', async () => {
+  it('convert names the option for reading a file whose ids stand for fewer tokens than usual', async () => {
     const text = `${JSON.stringify({ chat_id: 1, timestamp: 0, input_length: 33, output_length: 5, hash_ids: [1, 2, 3] })}\n`;
     const world = fakeWorld({}, { 'b.jsonl': text, 't.jsonl': TRACE });
     expect(await main(['trace', 'convert', 'b.jsonl', 'o.jsonl'], world.deps)).toBe(0);
@@ -234,7 +234,7 @@ describe('kvferry trace', () => {
       ),
       'No times: --conversation-rate sets when conversations begin.',
     ],
-  ])('of %s it says no bursts', async (_name, text, times) => {
+  ])('info reports no bursts for %s', async (_name, text, times) => {
     const world = fakeWorld({}, { t: text });
     expect(await main(['trace', 'info', 't', '--json', 'o'], world.deps)).toBe(0);
     const out = world.out().replace(/\s+/g, ' ');
@@ -246,7 +246,7 @@ describe('kvferry trace', () => {
     });
   });
 
-  it('what a file says cannot steer a terminal', async () => {
+  it('escapes control characters from a file', async () => {
     const bad = `${TRACE}\u001b]0;title\u0007\u009b2J\r{\n`;
     for (const args of [[], ['--skip-bad']]) {
       const world = fakeWorld({}, { 'bad\u001b[2J.jsonl': bad });
@@ -254,12 +254,12 @@ describe('kvferry trace', () => {
       const said = world.out() + world.err();
       expect(said).toContain('\\u001b[2J.jsonl');
       expect(said).toContain('\\u001b]0;title');
-      // Colours of the program's own pass.
+      // The program's own colours are allowed.
       expect(said.replace(/\p{Cc}\[\d+m/gu, '')).toMatch(/^[\P{Cc}\n]*$/u);
     }
   });
 
-  it('names what it passed over', async () => {
+  it('info names the lines that it skipped', async () => {
     const world = fakeWorld({}, { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(await main(['trace', 'info', 'bad.jsonl', '--skip-bad'], world.deps)).toBe(0);
     expect(world.out().replace(/\s+/g, ' ')).toContain('1 bad line skipped: line 4: it is not JSON');

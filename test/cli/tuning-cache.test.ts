@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-describe('what was tuned', () => {
+describe('a tuning result', () => {
   it('is kept by adapter and shape', async () => {
     expect(await readTuning(file, 'a')).toBeNull();
     expect(await writeTuning(file, 'a', choice)).toBe(true);
@@ -33,7 +33,7 @@ describe('what was tuned', () => {
     expect(await readTuning(file, 'constructor')).toBeNull();
   });
 
-  it('is kept beside how fast f16 is', async () => {
+  it('is kept alongside the speed of f16', async () => {
     expect(await readF16Speed(file, 'a')).toBeNull();
     expect(await writeTuning(file, 'a', choice)).toBe(true);
     expect(await writeF16Speed(file, 'a', 1.25)).toBe(true);
@@ -43,7 +43,7 @@ describe('what was tuned', () => {
     expect(await readTuning(file, 'a')).toEqual(choice);
   });
 
-  it('is read from a file that knows no f16', async () => {
+  it('is read from a file without speeds of f16', async () => {
     await writeTuning(file, 'a', choice);
     writeFileSync(file, JSON.stringify({ version: 1, gemm: { a: choice } }));
     expect(await readTuning(file, 'a')).toEqual(choice);
@@ -51,7 +51,7 @@ describe('what was tuned', () => {
   });
 
   it.each(['no JSON', '{"version":2,"gemm":{}}', '{"version":1,"gemm":{"a":{"1":"gemm 3"}}}'])(
-    'is measured again when the file holds %s, which is then rewritten',
+    'is measured again if the file contains %s, which is then replaced',
     async (content) => {
       await writeTuning(file, 'a', choice);
       writeFileSync(file, content);
@@ -62,18 +62,21 @@ describe('what was tuned', () => {
     },
   );
 
-  it('is measured each time where the folder cannot be written', async () => {
+  it('is measured each time if the folder cannot be written', async () => {
     writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
     expect(await writeTuning(file, 'a', choice)).toBe(false);
     expect(await readTuning(file, 'a')).toBeNull();
   });
 
-  it.each(['gemm_tiled', 'parts/step'])('is of the kernels as they are: %s counts', async (changed) => {
-    const { readShader } = nodePlatform;
-    const now = await kernelVersion(readShader, 'f32');
-    expect(await kernelVersion(readShader, 'f32')).toBe(now);
-    expect(await kernelVersion(readShader, 'f16')).not.toBe(now);
-    const other = async (name: string) => (await readShader(name)) + (name === changed ? '// other' : '');
-    expect(await kernelVersion(other, 'f32')).not.toBe(now);
-  });
+  it.each(['gemm_tiled', 'parts/step'])(
+    'depends on the source of the kernels, such as %s',
+    async (changed) => {
+      const { readShader } = nodePlatform;
+      const now = await kernelVersion(readShader, 'f32');
+      expect(await kernelVersion(readShader, 'f32')).toBe(now);
+      expect(await kernelVersion(readShader, 'f16')).not.toBe(now);
+      const other = async (name: string) => (await readShader(name)) + (name === changed ? '// other' : '');
+      expect(await kernelVersion(other, 'f32')).not.toBe(now);
+    },
+  );
 });

@@ -29,7 +29,7 @@ const runs = [
   { mode: 'bidirectional', turns: [turnReport(), pulled], summary },
 ];
 
-it('draws the turn that pulled most, in every mode, with bars as long as their times', () => {
+it('the picture shows the turn that pulled the most in every mode, with bars to scale', () => {
   const [title, recompute, pull, legend] = turnPicture({ runs } as unknown as Report);
   expect(title).toBe('turn 2 (100 prompt tokens): time to the first token by stage');
   expect(recompute).toBe(`unidirectional  ${'█'.repeat(40)}░░${'▓'.repeat(10)}     52.0 ms`);
@@ -40,11 +40,11 @@ it('draws the turn that pulled most, in every mode, with bars as long as their t
   for (const line of [title, recompute, pull, legend]) expect(line!.length).toBeLessThanOrEqual(80);
 });
 
-it('draws nothing where nothing was pulled', () => {
+it('there is no picture if nothing was pulled', () => {
   expect(turnPicture({ runs: runs.slice(0, 1) } as unknown as Report)).toEqual([]);
 });
 
-it('what a store gave is no pull from D', () => {
+it('the picture does not label loads from a store as pulled from D', () => {
   const stored = runs.map((run) => ({ ...run, summary: { bytes_from_store: 0 } }));
   const legend = turnPicture({ runs: stored } as unknown as Report).at(-1)!;
   expect(legend).toContain('▒ load, pull  █');

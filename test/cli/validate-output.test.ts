@@ -27,7 +27,7 @@ const printed = (spread: number, decisions = arm(spread).decisions): string => {
 };
 
 describe('what --validate prints', () => {
-  it('says when real runs differ too much to judge by', () => {
+  it('says so if real runs differ too much to judge by', () => {
     expect(printed(0.05)).not.toContain('cannot be judged');
     expect(printed(0.5)).toContain('±50.0%');
     expect(
@@ -37,7 +37,7 @@ describe('what --validate prints', () => {
     ).toBe(true);
   });
 
-  it('says where counts hang on who was chosen, and that they are the same by the same choices', () => {
+  it('says how much counts depend on which engines are chosen, and compares them by the same choices', () => {
     const decisions = { alike: 0.4, amongReal: 0.5, counted: 120, asCounted: 120, amongRealCounted: null };
     const said = (some: Parameters<typeof printed>[1]) => printed(0.05, some).replaceAll('\n', ' ');
     expect(said(decisions)).toMatch(
@@ -51,7 +51,7 @@ describe('what --validate prints', () => {
       "bidirectional: counts with the real runs' choices",
     );
     expect(said({ ...decisions, alike: 1, amongReal: 1 })).not.toContain('same engines');
-    // Real runs with the same choices that differ in as many turns among themselves.
+    // Real runs with the same choices that differ from each other in as many turns.
     const raced = { ...decisions, asCounted: 119, amongRealCounted: 0.98 };
     expect(said(raced)).toContain('119 of 120 simulated turns');
     expect(said(raced)).toContain('two real runs with the same choices agree on 98.0%');
@@ -61,7 +61,7 @@ describe('what --validate prints', () => {
 });
 
 describe('what --validate --json writes', () => {
-  it('says by which version, on what, when, and how busy the machine was', () => {
+  it('includes the version, the adapter, the time, and how busy the machine was', () => {
     const { deps } = fakeWorld();
     const step = { kvferry_simulation_costs: 1, name: 'mine', source: 'measured', step: {} };
     const measured = {

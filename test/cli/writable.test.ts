@@ -1,11 +1,11 @@
-/** Where a result is to go is looked at before anything is measured. */
+/** Output paths are checked before anything is measured. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { nodeDeps } from '../../src/cli/node-deps.ts';
 
-it('a file may be new or known; a directory, and what lies in none, is refused', async () => {
+it('checkWritable accepts new and existing files, and refuses a directory or a missing folder', async () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
   try {
     const { checkWritable } = await nodeDeps();
@@ -23,7 +23,7 @@ it('a file may be new or known; a directory, and what lies in none, is refused',
   }
 });
 
-it('a directory is made with those above it, or it is said where none can be', async () => {
+it('makeDirectory creates a directory with its parents, or says that it cannot', async () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
   try {
     const { makeDirectory } = await nodeDeps();
@@ -34,7 +34,7 @@ it('a directory is made with those above it, or it is said where none can be', a
     await expect(makeDirectory(path.join(deep, 'file', 'below'))).rejects.toThrow(
       'a file of that name already exists; give another path',
     );
-    // Linux answers there as if what lies above were missing.
+    // Linux answers there as if the folders above were missing.
     await expect(makeDirectory('/proc/kvferry/kv')).rejects.toThrow(
       /cannot create the directory \/proc\/kvferry\/kv: .*; give another path/,
     );
