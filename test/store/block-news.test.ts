@@ -7,7 +7,7 @@ const cell = (id: number, key: string, state: StoreCell['state'] = 'ready'): Sto
   state,
 });
 
-it('tells all at the first look, then what changed, and all again to whoever did not see the last look', () => {
+it('BlockNews returns everything at first and to a caller that missed a look, otherwise the changes', () => {
   const store = new BlockNews();
   const first = store.news(0, [cell(1, 'a'), cell(2, 'b')], ['x']);
   expect(first).toEqual({
@@ -16,7 +16,7 @@ it('tells all at the first look, then what changed, and all again to whoever did
     memory: { changed: [cell(1, 'a'), cell(2, 'b')], gone: [] },
     folder: { came: ['x'], gone: [] },
   });
-  // Read, replaced, new; gone in both tiers.
+  // One cell is being read, one is replaced by a new one; one block is gone from each tier.
   const now = [cell(1, 'a', 'read'), cell(3, 'c')];
   expect(store.news(first.revision, now, ['y'])).toEqual({
     revision: 2,

@@ -11,7 +11,7 @@ const stored = (catalog: BlockCatalog, ...keys: string[]) => {
 };
 
 describe('a catalog of blocks', () => {
-  test('tells where a key is once it has come, and counts what was asked for and found', () => {
+  test('returns the slot of a key once its block has arrived, and counts lookups and hits', () => {
     const catalog = new BlockCatalog({ slots: 8, eviction: 'lru' });
     stored(catalog, 'a', 'b', 'd');
     catalog.prepareStore('c');
@@ -24,7 +24,7 @@ describe('a catalog of blocks', () => {
     expect(catalog.counters).toMatchObject({ lookups: 8, hits: 6, stored: 4 });
   });
 
-  test('what does not come leaves its slot to others', () => {
+  test('reuses the slot of a block that did not arrive', () => {
     const catalog = new BlockCatalog({ slots: 1, eviction: 'lru' });
     catalog.prepareStore('a');
     catalog.completeStore('a', false);
@@ -32,7 +32,7 @@ describe('a catalog of blocks', () => {
     expect(catalog.prepareStore('b')).toBe(0);
   });
 
-  test('keeps what is being loaded, whatever comes', () => {
+  test('does not evict blocks that are being loaded, and refuses a new one if all of them are', () => {
     const catalog = new BlockCatalog({ slots: 2, eviction: 'lru' });
     stored(catalog, 'a', 'b');
     expect(catalog.prepareLoad(['a'])).toEqual([0]);
@@ -46,26 +46,29 @@ describe('a catalog of blocks', () => {
     expect(catalog.prepareStore('d')).not.toBeNull();
   });
 
-  test.each(EVICTIONS)('%s: a text that goes on does not take the room of its own beginning', (eviction) => {
-    const catalog = new BlockCatalog({ slots: 3, eviction });
-    const follows = (key: string, parent: string) => {
-      const kept = catalog.keepText(parent);
-      const slot = catalog.prepareStore(key, parent);
-      if (slot !== null) catalog.completeStore(key, true);
-      catalog.completeLoad(kept);
-      return slot !== null;
-    };
-    stored(catalog, 'a', 'x');
-    expect(['b', 'c', 'd'].map((key, i) => follows(key, 'abc'[i]!))).toEqual([true, true, false]);
-    expect(['a', 'b', 'c', 'd', 'x'].filter((key) => catalog.state(key) === 'ready')).toEqual([
-      'a',
-      'b',
-      'c',
-    ]);
-    expect(catalog.inUse).toBe(0);
-  });
+  test.each(EVICTIONS)(
+    'with %s does not evict the beginning of a text to store its continuation',
+    (eviction) => {
+      const catalog = new BlockCatalog({ slots: 3, eviction });
+      const follows = (key: string, parent: string) => {
+        const kept = catalog.keepText(parent);
+        const slot = catalog.prepareStore(key, parent);
+        if (slot !== null) catalog.completeStore(key, true);
+        catalog.completeLoad(kept);
+        return slot !== null;
+      };
+      stored(catalog, 'a', 'x');
+      expect(['b', 'c', 'd'].map((key, i) => follows(key, 'abc'[i]!))).toEqual([true, true, false]);
+      expect(['a', 'b', 'c', 'd', 'x'].filter((key) => catalog.state(key) === 'ready')).toEqual([
+        'a',
+        'b',
+        'c',
+      ]);
+      expect(catalog.inUse).toBe(0);
+    },
+  );
 
-  test('a block that comes again soon after it left is told as hot once its bytes are there', () => {
+  test('reports a block that returns soon after its eviction as hot, once its bytes have arrived', () => {
     const hot: [string, number][] = [];
     const catalog = new BlockCatalog({
       ...{ slots: 2, eviction: 's3fifo' },
@@ -80,7 +83,7 @@ describe('a catalog of blocks', () => {
   });
 
   test.each(EVICTIONS)(
-    '%s: a block that is used again is told as hot, once, and one that is not never is',
+    'with %s reports a block that is loaded repeatedly as hot once, and one that is not never',
     (eviction) => {
       const hot: [string, number][] = [];
       const catalog = new BlockCatalog({ slots: 4, eviction, onHot: (key, slot) => hot.push([key, slot]) });
@@ -95,7 +98,7 @@ describe('a catalog of blocks', () => {
     },
   );
 
-  test('tells of an eviction while the bytes are still there', () => {
+  test('reports an eviction with its key and slot', () => {
     const evicted: [string, number][] = [];
     const catalog = new BlockCatalog({
       slots: 1,
@@ -106,35 +109,38 @@ describe('a catalog of blocks', () => {
     expect(evicted).toEqual([['a', 0]]);
   });
 
-  test.each(EVICTIONS)('%s: slots add up, whatever happens', (eviction) => {
-    const act = fc.record({
-      do: fc.constantFrom('store', 'come', 'fail', 'load', 'loaded'),
-      key: fc.nat(12),
-    });
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 8 }), fc.array(act, { maxLength: 200 }), (slots, acts) => {
-        const catalog = new BlockCatalog({ slots, eviction });
-        const loading: string[] = [];
-        const coming = new Map<number, string>();
-        for (const { do: what, key: number } of acts) {
-          const key = String(number);
-          const state = catalog.state(key);
-          if (what === 'store' && state === 'absent') {
-            const slot = catalog.prepareStore(key);
-            expect(coming.has(slot ?? -1)).toBe(false);
-            if (slot !== null) coming.set(slot, key);
-          } else if ((what === 'come' || what === 'fail') && state === 'coming') {
-            catalog.completeStore(key, what === 'come');
-            for (const [slot, one] of coming) if (one === key) coming.delete(slot);
-          } else if (what === 'load' && state === 'ready') {
-            catalog.prepareLoad([key]);
-            loading.push(key);
-          } else if (what === 'loaded' && loading.length > 0) catalog.completeLoad([loading.pop()!]);
-          catalog.checkIntegrity();
-          for (const one of loading) expect(catalog.state(one)).toBe('ready');
-        }
-      }),
-      { numRuns: 100 },
-    );
-  });
+  test.each(EVICTIONS)(
+    'with %s keeps its slots consistent under random stores, failures and loads',
+    (eviction) => {
+      const act = fc.record({
+        do: fc.constantFrom('store', 'come', 'fail', 'load', 'loaded'),
+        key: fc.nat(12),
+      });
+      fc.assert(
+        fc.property(fc.integer({ min: 1, max: 8 }), fc.array(act, { maxLength: 200 }), (slots, acts) => {
+          const catalog = new BlockCatalog({ slots, eviction });
+          const loading: string[] = [];
+          const coming = new Map<number, string>();
+          for (const { do: what, key: number } of acts) {
+            const key = String(number);
+            const state = catalog.state(key);
+            if (what === 'store' && state === 'absent') {
+              const slot = catalog.prepareStore(key);
+              expect(coming.has(slot ?? -1)).toBe(false);
+              if (slot !== null) coming.set(slot, key);
+            } else if ((what === 'come' || what === 'fail') && state === 'coming') {
+              catalog.completeStore(key, what === 'come');
+              for (const [slot, one] of coming) if (one === key) coming.delete(slot);
+            } else if (what === 'load' && state === 'ready') {
+              catalog.prepareLoad([key]);
+              loading.push(key);
+            } else if (what === 'loaded' && loading.length > 0) catalog.completeLoad([loading.pop()!]);
+            catalog.checkIntegrity();
+            for (const one of loading) expect(catalog.state(one)).toBe('ready');
+          }
+        }),
+        { numRuns: 100 },
+      );
+    },
+  );
 });

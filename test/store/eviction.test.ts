@@ -46,7 +46,7 @@ const operation = fc.oneof(
 );
 
 describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
-  test('does what its paper says, whatever is asked, put, removed and in use', () => {
+  test('behaves like its reference implementation under random operations and keys in use', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20 }),
@@ -84,7 +84,7 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
     );
   });
 
-  test('takes nothing in when all is in use, and goes on when it is not', () => {
+  test('accepts no key while all are in use, and accepts one afterwards', () => {
     let inUse = true;
     const policy = make({ capacity: 3, mayGo: () => !inUse });
     expect(['a', 'b', 'c'].map((key) => policy.put(key))).toEqual([true, true, true]);
@@ -96,12 +96,12 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
   });
 });
 
-describe.each(['lru', 'arc'])("%s and a text's order", (name) => {
+describe.each(['lru', 'arc'])('%s, given the order of a text,', (name) => {
   const text = ['a', 'b', 'c', 'd'];
   const putAll = (policy: EvictionPolicy, keys: readonly string[]) =>
     keys.forEach((key, i) => void policy.put(key, keys[i - 1] ?? null));
 
-  test('its last key goes first', () => {
+  test('evicts the last key of the text first', () => {
     const gone: string[] = [];
     const policy = POLICIES[name]![0]({ capacity: 5, onEvicted: (key) => gone.push(key) });
     putAll(policy, text);
@@ -109,7 +109,7 @@ describe.each(['lru', 'arc'])("%s and a text's order", (name) => {
     expect(gone).toEqual(['d', 'c']);
   });
 
-  test('it is as new as what goes on from it', () => {
+  test('evicts a renewed text after older keys, and its continuation before the text', () => {
     const gone: string[] = [];
     const policy = POLICIES[name]![0]({ capacity: 5, onEvicted: (key) => gone.push(key) });
     putAll(policy, text.slice(0, 2));
@@ -121,7 +121,7 @@ describe.each(['lru', 'arc'])("%s and a text's order", (name) => {
   });
 });
 
-/** Asks for one key after the other, putting what is not there; the keys that are there at the end. */
+/** Touches each key in turn, or puts it if it is absent. Returns the remaining keys, sorted. */
 function after(policy: EvictionPolicy, asked: string): string {
   for (const key of asked) {
     if (policy.has(key)) policy.touch(key);
@@ -130,23 +130,23 @@ function after(policy: EvictionPolicy, asked: string): string {
   return [...policy.keys()].toSorted().join('');
 }
 
-test('S3-FIFO keeps what is used again through a scan that makes LRU forget it', () => {
+test('S3-FIFO keeps repeatedly used keys through a scan that makes LRU evict them', () => {
   const asked = 'abababcdefghijklmnop';
   expect(after(new S3Fifo({ capacity: 5 }, AIBRIX), asked)).toContain('ab');
   expect(after(new Lru({ capacity: 5 }), asked)).toBe('lmnop');
 });
 
-test("AIBrix's S3-FIFO by hand: capacity 4, small queue over one key gives", () => {
+test("AIBrix's S3-FIFO moves used keys and returning ghosts to main, and evicts others from small", () => {
   const hot: string[] = [];
   const policy = new S3Fifo({ capacity: 4, onHot: (key) => hot.push(key) }, AIBRIX);
   after(policy, 'abcd');
   policy.touch('a');
   expect(hot).toEqual(['a']);
-  // a is the oldest and was used: it goes to main. b leaves, and is remembered.
+  // a is the oldest and was used, so it moves to main. b is evicted and becomes a ghost.
   policy.put('e');
   expect([...policy.keys()]).toEqual(['c', 'd', 'e', 'a']);
   expect(policy.sizes).toEqual({ small: 3, main: 1, ghost: 1 });
-  // A ghost comes back: at once to main, and hot.
+  // A ghost that is put again goes straight to main and is hot.
   policy.put('b');
   expect([...policy.keys()]).toEqual(['d', 'e', 'a', 'b']);
   expect(hot).toEqual(['a', 'b']);

@@ -1,11 +1,14 @@
-/** Reading files in the thread itself: what comes, and that neither a slow disk nor many files hold others up for long. */
+/** Reading files synchronously on the thread: what is read, and that neither a slow disk nor many files block it for long. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { FileReads } from '../../src/platform/node/file-reads.ts';
 
-/** A disk whose reads take so many milliseconds each, by turns, and for ever of some; `log`: who read what. */
+/**
+ * A disk whose nth read takes msOf(n) ms; reads of files in `hangs` never end. `log`: the files read, each by the pool
+ * ("pool") or synchronously ("here").
+ */
 function diskWith(msOf: (read: number) => number, hangs: readonly string[] = []) {
   let nowMs = 0;
   let count = 0;
@@ -18,7 +21,7 @@ function diskWith(msOf: (read: number) => number, hangs: readonly string[] = [])
   const reads = new FileReads({
     clock: {
       now: () => nowMs,
-      // Later than all that ends at once.
+      // Resumes after everything that ends immediately.
       async sleep(ms, signal) {
         await new Promise(setImmediate);
         if (!signal?.aborted) nowMs += ms;
@@ -45,7 +48,7 @@ function diskWith(msOf: (read: number) => number, hangs: readonly string[] = [])
 }
 
 describe('a run of reads', () => {
-  it('begins with one that does not hold up the thread; what follows is read at once', async () => {
+  it('starts with a read by the pool, and if that is quick continues synchronously', async () => {
     const { readAll, log } = diskWith(() => 0.1);
     expect(await readAll(4)).toEqual([0, 1, 2, 3]);
     expect(log).toEqual(['pool 0', 'here 1', 'here 2', 'here 3']);
@@ -53,7 +56,7 @@ describe('a run of reads', () => {
     expect(log.slice(4)).toEqual(['pool 0', 'here 1']);
   });
 
-  it('is left to the pool where the first is slow, or from the first on that is', async () => {
+  it('uses the pool if the first read is slow, or from the first slow read on', async () => {
     const slow = diskWith(() => 30);
     expect(await slow.readAll(5)).toEqual([0, 1, 2, 3, 4]);
     expect(slow.log.every((line) => line.startsWith('pool'))).toBe(true);
@@ -69,15 +72,15 @@ describe('a run of reads', () => {
     ]);
   });
 
-  it('is seen to be quick again after some that were left to the pool', async () => {
+  it('becomes synchronous again if the disk is quick after 64 more reads by the pool', async () => {
     const { readAll, log } = diskWith((read) => (read === 0 ? 30 : 0.01));
     await readAll(100);
-    // The first, those that were left to the pool for it, and the one that was quick.
+    // The slow first read, the 64 left to the pool because of it, and the quick one after them.
     expect(log.filter((line) => line.startsWith('pool'))).toHaveLength(1 + 64 + 1);
     expect(log.at(-1)).toBe('here 99');
   });
 
-  it('asked for by somebody who is busy meanwhile is not taken for slow', async () => {
+  it('is not taken for slow because its caller was busy in the meantime', async () => {
     const { readAll, log, wait } = diskWith(() => 0.01);
     const all = readAll(4);
     wait(50);
@@ -85,14 +88,14 @@ describe('a run of reads', () => {
     expect(log).toEqual(['pool 0', 'here 1', 'here 2', 'here 3']);
   });
 
-  it('goes on at once after a slow one that came behind many quick ones', async () => {
+  it('leaves only one read to the pool after a slow one that follows many quick ones', async () => {
     const { readAll, log } = diskWith((read) => (read === 20 ? 3 : 0.01));
     await readAll(24);
     const inPool = log.flatMap((line, i) => (line.startsWith('pool') ? [i] : []));
     expect(inPool).toEqual([0, 21]);
   });
 
-  it('one that hangs holds up no other, be it the first, among those in the pool, or alone when others come', async () => {
+  it('is not held up by a read that hangs, whether it is the first, in the pool or an earlier one', async () => {
     const first = diskWith(() => 0.1, ['0']);
     const [, ...others] = first.readEach(9);
     expect(await Promise.all(others)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
@@ -106,7 +109,7 @@ describe('a run of reads', () => {
     expect(await alone.reads.read('7', 8, (bytes) => bytes![0])).toBe(7);
   });
 
-  it('lets others have their turn after a few milliseconds', async () => {
+  it('yields to other tasks after a few milliseconds', async () => {
     const { readAll, log } = diskWith(() => 1);
     const begun: number[] = [];
     const look = () => {
@@ -116,18 +119,18 @@ describe('a run of reads', () => {
     setImmediate(look);
     await readAll(40);
     const between = begun.map((count, i) => count - (begun[i - 1] ?? 0));
-    // Four milliseconds of reading, and one of the pool's before the first.
+    // Four synchronous reads of 1 ms, and one by the pool before the first of them.
     expect(Math.max(...between)).toBeLessThanOrEqual(5);
   });
 
-  it('what is asked for while it goes on, and just as it ends, comes too', async () => {
+  it('includes files requested while it runs, and just as it ends', async () => {
     const { reads } = diskWith(() => 0.1);
     const read = (file: number): Promise<number> =>
       reads.read(`${file}`, 8, (bytes) => bytes![0]!).then((value) => (value < 9 ? read(value + 1) : value));
     expect(await Promise.all([read(0), read(5)])).toEqual([9, 9]);
   });
 
-  it('one that fails, by its disk or by who uses it, fails alone', async () => {
+  it('rejects only the reads that fail, on the disk or in their callback', async () => {
     const broken = () => {
       throw new Error('a disk that fails');
     };
@@ -151,7 +154,7 @@ describe('a run of reads', () => {
   });
 });
 
-it('of real files: whole ones, absent ones, a byte more of longer ones, by either way', async () => {
+it('real files are read whole, absent ones are null, and longer ones give one extra byte', async () => {
   const directory = await mkdtemp(path.join(tmpdir(), 'kvferry-reads-'));
   try {
     const [short, long] = ['short', 'long'].map((name) => path.join(directory, name)) as [string, string];

@@ -1,4 +1,4 @@
-/** A store's folder: what is written is read again, by another process too; what is damaged, foreign or gone is a miss. */
+/** A store's folder: blocks are read back, also by another process; damaged, foreign and missing ones are misses. */
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ async function stored(tier: FolderTier, ...numbers: number[]): Promise<void> {
   await tier.flush();
 }
 
-/** The blocks' contents; null for those that are not there. */
+/** Reads the blocks and checks their contents; null for those that are not found. */
 async function found(tier: FolderTier, ...numbers: number[]): Promise<(number | null)[]> {
   const all = [];
   for (const n of numbers) {
@@ -59,15 +59,15 @@ async function found(tier: FolderTier, ...numbers: number[]): Promise<(number | 
 const fileOfBlock = (n: number): string =>
   path.join(directory, 'blocks', NAMESPACE, hash(n).slice(0, 2), `${hash(n)}.kv`);
 
-describe('a folder below a store', () => {
-  it('gives again what it was given, by another process too', async () => {
+describe('a folder tier', () => {
+  it('returns the blocks that were written, also when it is opened again', async () => {
     await stored(await open(), 1, 2, 3);
     const again = await open();
     expect(again.blocks).toBe(3);
     expect(await found(again, 1, 2, 3, 4)).toEqual([1, 2, 3, null]);
   });
 
-  it('gives what is still being written', async () => {
+  it('returns blocks that are still being written', async () => {
     const tier = await open();
     for (let n = 0; n < 20; n++) tier.write(hash(n), [kv(n)]);
     expect(await found(tier, 0, 5, 19)).toEqual([0, 5, 19]);
@@ -75,7 +75,7 @@ describe('a folder below a store', () => {
     expect(tier.counters).toMatchObject({ written: 20, leftOut: 0 });
   });
 
-  it('has no more than its quota, over and over: what was not used longest goes', async () => {
+  it('keeps within its quota by removing the least recently used blocks', async () => {
     const tier = await open({ quotaBytes: 3 * (BLOCK + HEAD_BYTES) });
     await stored(tier, 1, 2, 3);
     await found(tier, 1);
@@ -86,21 +86,21 @@ describe('a folder below a store', () => {
     expect(await found(tier, 197, 198, 199, 1)).toEqual([197, 198, 199, null]);
   });
 
-  it('has as many small blocks as its quota holds: those of another group may be small', async () => {
+  it('counts its quota in bytes, so it holds more blocks if those of another group are smaller', async () => {
     const small = (n: number) => `${hash(n)}.1`;
     const quotaBytes = 4 * (16 + HEAD_BYTES);
     const tier = await open({ quotaBytes });
     for (const n of [1, 2, 3, 4]) tier.write(small(n), [new Uint8Array(16)]);
     await tier.flush();
     expect([tier.blocks, tier.bytes]).toEqual([4, quotaBytes]);
-    // A large one takes the place of two.
+    // A large block replaces two small ones.
     await stored(tier, 1);
     expect([tier.blocks, tier.bytes]).toEqual([3, BLOCK + HEAD_BYTES + 2 * (16 + HEAD_BYTES)]);
     const again = await open({ quotaBytes });
     expect([again.blocks, again.bytes]).toEqual([tier.blocks, tier.bytes]);
   });
 
-  it('takes a window of a text that is there in place of what is old, and none of a text that has no room', async () => {
+  it('stores blocks of a second group only for the part of a text that it has', async () => {
     const tier = await open({ quotaBytes: 3 * (BLOCK + HEAD_BYTES) });
     await stored(tier, 9);
     for (const n of [1, 2, 3, 4]) tier.write(hash(n), [kv(n)], n > 1 ? hash(n - 1) : null);
@@ -114,7 +114,7 @@ describe('a folder below a store', () => {
     expect(await found(tier, 1, 2, 3)).toEqual([1, 2, null]);
   });
 
-  it('counts the bytes that each block has: of another group they are fewer', async () => {
+  it('counts the bytes of each block, which may be fewer in another group', async () => {
     const tier = await open();
     await stored(tier, 1);
     const small = `${hash(1)}.1`;
@@ -133,7 +133,7 @@ describe('a folder below a store', () => {
     expect(again.bytes).toBe(16 + HEAD_BYTES);
   });
 
-  it('forgets what its time has come for', async () => {
+  it('forgets blocks whose TTL has passed', async () => {
     const clock = new TestClock(Date.now());
     const tier = await open({ ttlMs: 1000, clock });
     await stored(tier, 1);
@@ -152,9 +152,9 @@ describe('a folder below a store', () => {
       (file: Uint8Array) => file.with(HEAD_BYTES + 9, file[HEAD_BYTES + 9]! ^ 4),
     ],
     ['with a bit flipped in its head', (file: Uint8Array) => file.with(50, file[50]! ^ 1)],
-    ['with something behind it', (file: Uint8Array) => new Uint8Array([...file, 0])],
+    ['with a trailing byte', (file: Uint8Array) => new Uint8Array([...file, 0])],
     ['of another block', async () => readFile(fileOfBlock(2))],
-  ])('a file %s is a miss: removed, counted, told once', async (_, damage) => {
+  ])('treats a file %s as a miss, and removes, counts and reports it once', async (_, damage) => {
     await stored(await open(), 1, 2);
     await writeFile(fileOfBlock(1), await damage(new Uint8Array(await readFile(fileOfBlock(1)))));
     const tier = await open();
@@ -168,9 +168,9 @@ describe('a folder below a store', () => {
 
   it.each([
     ['broken', 2 ** 20, new Uint8Array(HEAD_BYTES)],
-    ['one too many', BLOCK + HEAD_BYTES, null],
+    ['over the quota', BLOCK + HEAD_BYTES, null],
   ])(
-    'a block whose file is just being removed, being %s, comes again after that',
+    'writes a block only after the pending removal of its old file, which is %s',
     async (_, quotaBytes, damage) => {
       await stored(await open(), 1);
       if (damage) await writeFile(fileOfBlock(1), damage);
@@ -205,7 +205,7 @@ describe('a folder below a store', () => {
     },
   );
 
-  it("another model's blocks are not found, and do not keep this one's out", async () => {
+  it("does not find another model's blocks, and removes them to make room for its own", async () => {
     const quotaBytes = 4 * (BLOCK + HEAD_BYTES);
     await stored(await open({ quotaBytes, namespace: hash(7) }), 1, 2, 3, 4);
     const tier = await open({ quotaBytes });
@@ -218,13 +218,13 @@ describe('a folder below a store', () => {
     expect(bytes).toBeLessThanOrEqual(quotaBytes);
   });
 
-  it("another model's blocks stay where the quota is refused", async () => {
+  it("keeps another model's blocks if it refuses to open because of its quota", async () => {
     await stored(await open({ namespace: hash(7) }), 1, 2);
     await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/is limited to 64 bytes/);
     expect((await open({ namespace: hash(7) })).blocks).toBe(2);
   });
 
-  it('tells what comes and what goes, each once', async () => {
+  it('reports each stored and each removed block once', async () => {
     const told: string[] = [];
     const onChange = (kind: string, key: string) => told.push(`${kind} ${Number.parseInt(key, 16)}`);
     const tier = await open({ quotaBytes: 2 * (BLOCK + HEAD_BYTES), onChange });
@@ -237,7 +237,7 @@ describe('a folder below a store', () => {
     expect([...tier.hashes()]).toEqual([hash(3)]);
   });
 
-  it('two processes on one folder: each keeps what it finds, and takes what the other removed as missing', async () => {
+  it('can share its folder with other tiers, and treats blocks that were removed as misses', async () => {
     const [one, other] = [await open(), await open()];
     await Promise.all([stored(one, 1, 2, 3), stored(other, 2, 3, 4)]);
     const third = await open();
@@ -247,7 +247,7 @@ describe('a folder below a store', () => {
     expect(troubles).toEqual([]);
   });
 
-  it('a folder that vanishes loses its blocks, and is made again', async () => {
+  it('loses its blocks if the folder is deleted, and creates the folder again', async () => {
     const tier = await open();
     await stored(tier, 1);
     await rm(directory, { recursive: true });
@@ -257,7 +257,7 @@ describe('a folder below a store', () => {
   });
 
   it.each(['ENOSPC', 'EROFS', 'EACCES'])(
-    '%s: what is there is read, one line says so, and writing is tried again later',
+    'still reads blocks when writing fails with %s, reports that once and retries later',
     async (code) => {
       await stored(await open(), 1);
       const folder = directoryFolder(directory);
@@ -282,7 +282,7 @@ describe('a folder below a store', () => {
     },
   );
 
-  it('a block of another format is a miss: not read, removed, counted and told', async () => {
+  it('treats a block of an unknown format as a miss, and removes, counts and reports it', async () => {
     await stored(await open(), 1, 2);
     const file = new Uint8Array(await readFile(fileOfBlock(1)));
     new DataView(file.buffer).setUint16(4, 9, true);
@@ -294,12 +294,12 @@ describe('a folder below a store', () => {
     await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
   });
 
-  it('a block as the first format had it is read', async () => {
+  it('reads a block of format 1', async () => {
     await stored(await open(), 1);
     const file = new Uint8Array(await readFile(fileOfBlock(1)));
     const view = new DataView(file.buffer);
     view.setUint16(4, 1, true);
-    // Of the KV, then of all before it.
+    // The checksums of the KV and of the header before it.
     view.setUint32(76, checksumInOneRow(file.subarray(HEAD_BYTES)), true);
     view.setUint32(80, checksumInOneRow(file.subarray(0, 80)), true);
     await writeFile(fileOfBlock(1), file);
@@ -307,7 +307,7 @@ describe('a folder below a store', () => {
     expect(troubles).toEqual([]);
   });
 
-  it('blocks of other weights, layouts, adapters or hashing have another namespace', () => {
+  it('has a separate namespace for each set of weights, layout, adapter and hash seed', () => {
     const equal = {
       ...{ compatibilityHash: hash(1), blockSize: 16, blockBytes: [64], hashSeed: 'seed' },
       ...{ adapter: 'one', weights: null },
@@ -325,7 +325,7 @@ describe('a folder below a store', () => {
     expect(namespaceOf({ ...equal })).toBe(names[0]);
   });
 
-  it('refuses a folder that is no store, one of another format, and a quota below one block', async () => {
+  it('refuses a quota below one block, and a folder of another format, of other files or not writable', async () => {
     await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(
       /is limited to 64 bytes, but a block takes 160/,
     );
@@ -343,7 +343,7 @@ describe('a folder below a store', () => {
     );
   });
 
-  it("removes nothing of a folder that is no store's, and in its own only what its writers left", async () => {
+  it('removes nothing from a folder that is not a store, and from its own only leftover temporary files', async () => {
     const long = new Date(Date.now() - 3_600_000);
     const put = async (name: string) => {
       const file = path.join(directory, name);
@@ -364,7 +364,7 @@ describe('a folder below a store', () => {
     await expect(readFile(left)).rejects.toThrow('ENOENT');
   });
 
-  it('takes no name from outside', async () => {
+  it('accepts only block hashes as names', async () => {
     const tier = await open();
     for (const evil of ['../../etc/passwd', 'a/b', '', `${hash(1)}x`]) {
       tier.write(evil, [kv(1)]);
@@ -375,7 +375,7 @@ describe('a folder below a store', () => {
     expect(await readdir(directory)).toEqual([MARKER]);
   });
 
-  it('a writer killed at any moment leaves whole blocks only', async () => {
+  it('contains only whole blocks after a writer was killed at any moment', async () => {
     const dist = path.resolve('dist/src');
     const script = `
       import { FolderTier } from '${dist}/store/folder-tier.js';
@@ -403,7 +403,7 @@ describe('a folder below a store', () => {
           if (marks >= wanted) resolve();
         });
       });
-      // Anywhere in the writes that follow.
+      // Kill at a varying point in the writes that follow.
       for (let turn = (kill * 7919) % 97; turn > 0; turn--)
         await new Promise((resolve) => setImmediate(resolve));
       child.kill('SIGKILL');

@@ -1,4 +1,4 @@
-/** What is kept for a reader that was told of it, and until when. */
+/** How long a store keeps blocks for a reader that it reported them to. */
 import { expect, it } from 'vitest';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
@@ -16,7 +16,7 @@ const TEN_MINUTES = 600_000;
 const hashes = ['a', 'b'].map((digit) => digit.repeat(64)) as BlockHash[];
 const claim: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
-/** A store with room for both blocks and no more, which has them. */
+/** A store with two slots, which hold the two blocks. */
 function start(
   own: {
     notify?: (to: unknown, message: PeerNotification) => void;
@@ -53,7 +53,7 @@ function start(
   return { catalog, service, clock, lookup, offer, mayRead };
 }
 
-it('a lease that nobody reads or releases ends after ten minutes, when the store is asked for anything', async () => {
+it('a lease that is neither read nor released ends at the first request after ten minutes', async () => {
   const { service, clock, lookup, mayRead } = start();
   await lookup('lost');
   clock.advance(TEN_MINUTES - 1);
@@ -66,7 +66,7 @@ it('a lease that nobody reads or releases ends after ten minutes, when the store
   expect(mayRead('later')).toMatchObject({ allow: true });
 });
 
-it('an offer that comes twice is read once, and answered when it has been', async () => {
+it('an offer that arrives twice is read once, and answered once after the read', async () => {
   const sent: PeerNotification[] = [];
   const ends: ((result: { outcome: string }) => void)[] = [];
   const { catalog, offer } = start({
@@ -85,7 +85,7 @@ it('an offer that comes twice is read once, and answered when it has been', asyn
   expect(catalog.counters.stored).toBe(4);
 });
 
-it('what is being read stays for as long as that takes', async () => {
+it('blocks that are being read are kept until the read has finished', async () => {
   const { catalog, clock, lookup, mayRead } = start();
   await lookup('slow');
   const decision = mayRead('slow');

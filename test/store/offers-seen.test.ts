@@ -1,4 +1,4 @@
-/** How long a lookup waits for an offer that it was told of. */
+/** How long a lookup waits for the offer that it names. */
 import { expect, it } from 'vitest';
 import { OffersSeen } from '../../src/store/offers-seen.ts';
 import { settled, TestClock } from '../clock.ts';
@@ -19,19 +19,19 @@ async function waits(happens: (seen: OffersSeen, clock: TestClock) => void): Pro
 }
 
 it.each<[string, boolean, (seen: OffersSeen, clock: TestClock) => void]>([
-  ['until that offer came', false, (seen) => seen.seen('p', 4)],
-  ['until a later one came', false, (seen) => seen.seen('p', 5)],
-  ['beyond an earlier one', true, (seen) => seen.seen('p', 3)],
-  ["beyond another engine's", true, (seen) => seen.seen('d', 4)],
+  ['until that offer arrives', false, (seen) => seen.seen('p', 4)],
+  ['until a later offer arrives', false, (seen) => seen.seen('p', 5)],
+  ['beyond an earlier offer', true, (seen) => seen.seen('p', 3)],
+  ["beyond another engine's offer", true, (seen) => seen.seen('d', 4)],
   ['until its engine is gone', false, (seen) => seen.gone('p')],
-  ['beyond the end of another', true, (seen) => seen.gone('d')],
-  ['for a second at most', false, (_, clock) => clock.advance(1_000)],
-  ['for a second', true, (_, clock) => clock.advance(999)],
-])('it waits %s', async (_, still, happens) => {
+  ['although another engine is gone', true, (seen) => seen.gone('d')],
+  ['for one second at most', false, (_, clock) => clock.advance(1_000)],
+  ['for more than 999 ms', true, (_, clock) => clock.advance(999)],
+])('a lookup waits %s', async (_, still, happens) => {
   expect(await waits(happens)).toBe(still);
 });
 
-it('it does not wait for what came, nor for an earlier one; an engine that is replaced counts anew', async () => {
+it('a lookup does not wait for an offer that has arrived; a replaced engine starts counting again', async () => {
   const clock = new TestClock();
   const seen = new OffersSeen(clock);
   seen.seen('p', 3);

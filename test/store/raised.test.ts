@@ -1,4 +1,4 @@
-/** Which blocks a lookup is said to have found below memory. */
+/** Which blocks count as brought up from a lower tier by a lookup, and how long a lookup waits for them. */
 import { describe, expect, it } from 'vitest';
 import type { Prefetch } from '../../src/config/store.ts';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
@@ -14,7 +14,7 @@ import { TestClock } from '../clock.ts';
 const hashes = ['a', 'b', 'c'].map((digit) => digit.repeat(64)) as BlockHash[];
 const keyOf = (hash: BlockHash) => storeKey(hash, 0);
 
-/** A store that has all below its memory, from where blocks come as `load` says. */
+/** A store with a lower tier that has every block and loads it with `load`. */
 function start(
   load: Raising['load'],
   prefetch?: Prefetch,
@@ -34,7 +34,7 @@ function start(
     ...{ catalog, clock, lower, prefetch },
   });
   service.addEngine({ engineId: 'prefill-0', host: '', port: 0 });
-  /** How many blocks the store says that it has. */
+  /** The number of blocks that the store reports as found. */
   const lookup = async (leaseId: string) => {
     const said = new Promise<PeerNotification>((resolve) => {
       say = resolve;
@@ -46,7 +46,7 @@ function start(
   return { catalog, service, clock, lookup };
 }
 
-/** What two lookups found, when some do not come up. */
+/** The counters after two lookups, when the `lost` blocks cannot be loaded. */
 async function raisedBy(lost: readonly BlockHash[]) {
   const never = new Set(lost.map(keyOf));
   const { catalog, service, lookup } = start(async (key) => !never.has(key));
@@ -54,13 +54,13 @@ async function raisedBy(lost: readonly BlockHash[]) {
   return { hits: catalog.counters.hits, raised: service.counters.raised };
 }
 
-it('counts what came up for a lookup and was found by it, not what was there, nor what came up behind a gap', async () => {
+it('raised counts the blocks that a lookup loaded and found, not those in memory or behind a gap', async () => {
   expect(await raisedBy([])).toEqual({ hits: 3 + 3, raised: 3 });
   expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2 });
   expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0 });
 });
 
-it('one lookup is one use of each block, in memory before or brought up for it', async () => {
+it('a lookup is one use of each block, whether the block was in memory or loaded for it', async () => {
   const hot: string[] = [];
   const catalog = new BlockCatalog({
     ...{ slots: 20, eviction: 's3fifo-paper' },
@@ -73,8 +73,8 @@ it('one lookup is one use of each block, in memory before or brought up for it',
   expect(hot.toSorted()).toEqual(hashes.map(keyOf));
 });
 
-describe('how long who asks waits for what comes up', () => {
-  /** The first block comes at once, the others when they are let. */
+describe('prefetch policy', () => {
+  /** The first block loads at once, the others after come(). */
   function slow(prefetch: Prefetch) {
     let come: () => void = () => {};
     const others = new Promise<void>((resolve) => {
@@ -87,7 +87,7 @@ describe('how long who asks waits for what comes up', () => {
     return { ...store, come };
   }
 
-  it('wait_complete: until all are there', async () => {
+  it('wait_complete waits until all blocks are loaded', async () => {
     const { lookup, clock, come } = slow('wait_complete');
     const found = lookup('once');
     clock.advance(10_000);
@@ -95,7 +95,7 @@ describe('how long who asks waits for what comes up', () => {
     expect(await found).toBe(3);
   });
 
-  it("timeout: for a second and 48 tokens' share of the quarter for 1,024", async () => {
+  it("timeout waits for a second plus 48 tokens' share of a quarter second per 1,024 tokens", async () => {
     const { catalog, lookup, clock, come } = slow('timeout');
     let found: number | null = null;
     void lookup('once').then((blocks) => {
@@ -110,13 +110,13 @@ describe('how long who asks waits for what comes up', () => {
     expect(found).toBe(1);
     come();
     await settled();
-    // What came late is kept for nobody, and found by the next.
+    // Late blocks are not kept for this lookup, but the next one finds them.
     expect(catalog.inUse).toBe(1);
     expect(await lookup('again')).toBe(3);
     expect(catalog.inUse).toBe(3);
   });
 
-  it('best_effort: not at all, and they come up for the next', async () => {
+  it('best_effort does not wait, and the next lookup finds the loaded blocks', async () => {
     const { lookup, come } = slow('best_effort');
     expect(await lookup('once')).toBeLessThan(3);
     come();
@@ -127,7 +127,7 @@ describe('how long who asks waits for what comes up', () => {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-it('keeps what is in memory of a prefix while room is made for what went down of it', async () => {
+it('the part of a prefix in memory is kept while its evicted part is loaded again', async () => {
   const catalog = new BlockCatalog({ slots: 6, eviction: 'lru' });
   const [text, other] = ['a', 'b'].map((name) =>
     [0, 1, 2, 3].map((i) => `${name}${i}`.padEnd(64, '0') as BlockHash),

@@ -1,4 +1,4 @@
-/** What a server says of a failure, as people may read it. */
+/** A server's error messages, made safe to show: no control characters, secrets or excess length. */
 import { ErrorReply } from '@redis/client';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
@@ -6,22 +6,22 @@ import { saidByServer, usable } from '../../src/platform/node/redis-error.ts';
 
 const url = 'redis://kv:p%40ss@cache:6379/2';
 
-describe('what a server says', () => {
+describe("a server's error message", () => {
   it.each([
     ['OOM command not allowed', 'OOM command not allowed'],
     ['ERR \u001b[31mred\u001b[0m\r\n  next\u0000line\u202e ', 'ERR [31mred [0m next line'],
     ["ERR unknown command 'AUTH', with args beginning with: 'kv' 'p@", "ERR unknown command 'AUTH'"],
     ['ERR no such user p@ss, nor p%40ss', 'ERR no such user …, nor …'],
     ['', ''],
-  ])('%j is told as %j', (said, line) => {
+  ])('%j is shown as %j', (said, line) => {
     expect(saidByServer(said, url)).toBe(line);
   });
 
-  it('is cut, whatever its letters', () => {
+  it('is cut to 160 characters without splitting one', () => {
     expect(saidByServer('é😀'.repeat(1000), 'redis://cache')).toBe(`${'é😀'.repeat(80)}…`);
   });
 
-  it('is the same line where the connection is refused, and where it fails', () => {
+  it('is cleaned when the connection is refused and when it fails', () => {
     const refused = usable(new ErrorReply('WRONGPASS p@ss\nis wrong'), url, 'redis://cache');
     expect(refused).toBeInstanceOf(ConfigError);
     expect(refused.message).toBe(

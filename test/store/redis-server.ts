@@ -1,4 +1,4 @@
-/** A redis-server (or valkey-server) of a test's own, where one is installed: .ci/install-redis does. */
+/** A redis-server (or valkey-server) for a test, if one is installed; .ci/install-redis installs one. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 
@@ -8,15 +8,15 @@ function installed(): string | null {
       execFileSync(name, ['--version'], { stdio: 'ignore' });
       return name;
     } catch {
-      // The next one.
+      // Try the next one.
     }
   }
   return null;
 }
 
-/** null: there is none on this machine. */
+/** The server program's name; null if none is installed. */
 export const REDIS = installed();
-/** For the name of what is skipped without it. */
+/** Appended to the titles of tests that are skipped without a server. */
 export const WITHOUT_REDIS = REDIS === null ? ' (skipped: no redis-server is installed)' : '';
 
 export class RedisServer {
@@ -31,14 +31,14 @@ export class RedisServer {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  /** It keeps nothing on disk. */
+  /** Starts a server on a free port that keeps nothing on disk. */
   static async start(...options: string[]): Promise<RedisServer> {
     const server = new RedisServer(await freePort(), options);
     await server.start();
     return server;
   }
 
-  /** Again, and empty. */
+  /** Starts the server on its port, empty. */
   async start(): Promise<void> {
     const fixed = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', '/tmp'];
     const args = ['--port', String(this.#port), ...fixed, ...this.#options];
@@ -54,7 +54,7 @@ export class RedisServer {
     });
   }
 
-  /** SIGSTOP: its sockets stay open, and it says nothing. */
+  /** SIGSTOP: its sockets stay open, but it does not answer. */
   hang(): void {
     this.#process!.kill('SIGSTOP');
   }
@@ -63,7 +63,7 @@ export class RedisServer {
     this.#process!.kill('SIGCONT');
   }
 
-  /** Resolves when it is gone. */
+  /** Resolves when the process has exited. */
   async kill(): Promise<void> {
     const ending = this.#process;
     this.#process = null;

@@ -1,4 +1,4 @@
-/** A store's server for real: a redis-server of the test's own, which is killed, started again, stopped in its tracks and full. */
+/** A server tier on a real redis-server, which is killed, restarted, suspended and filled up. */
 import { createClient } from '@redis/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/platform/clock.ts';
@@ -10,13 +10,13 @@ const BLOCK = 4096;
 const hash = (n: number): string => n.toString(16).padStart(64, '0');
 const kv = (n: number): Uint8Array => new Uint8Array(BLOCK).map((_, i) => (n * 31 + i) % 251);
 
-/** The system's, so many times slower, but that a test need not wait where nothing happens. */
+/** The system clock, `times` slower, plus skippedMs, so that a test need not wait while nothing happens. */
 let skippedMs = 0;
 const slowedBy = (times: number) => ({
   now: () => systemClock.now() / times + skippedMs,
   sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms * times, signal),
 });
-/** On a busy machine a server that serves may take more than the second that it is given. */
+/** Slowed because a working server may exceed its time limit of a second on a busy machine. */
 const clock = slowedBy(30);
 
 const tiers: ServerTier[] = [];
@@ -43,14 +43,14 @@ async function found(tier: ServerTier, ...numbers: number[]): Promise<(number | 
       const into = new Uint8Array(BLOCK);
       const parts = [into.subarray(0, 1024), into.subarray(1024)];
       const came = there.has(hash(n)) && (await tier.read(hash(n), parts));
-      // What takes long here would count as the server's silence.
+      // Not expect(): time spent here counts against the server's time limit.
       if (came && Buffer.compare(into, kv(n)) !== 0) throw new Error(`block ${n} came as another`);
       return came ? n : null;
     }),
   );
 }
 
-describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, () => {
+describe.skipIf(REDIS === null)(`a Redis tier${WITHOUT_REDIS}`, () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await RedisServer.start();
@@ -60,7 +60,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await redis?.kill();
   });
 
-  it('gives again what it was given, to another store too, for as long as it was told', async () => {
+  it('returns the blocks that were written, also to another store, and sets their TTL', async () => {
     const one = await open(redis.url, { ttlMs: 60_000 });
     const numbers = Array.from({ length: 60 }, (_, n) => n);
     await stored(one.tier, ...numbers);
@@ -73,14 +73,14 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     const keys = await client.keys('*');
     expect(keys).toHaveLength(60);
     expect(await client.pTTL(keys[0]!)).toBeGreaterThan(30_000);
-    // Someone else's value in its place.
+    // Replaces one by a value that is not a block.
     await client.set(keys[0]!, 'nothing of ours');
     await client.close();
     expect((await found(other.tier, ...numbers)).filter((n) => n === null)).toHaveLength(1);
     expect(other.tier.counters).toMatchObject({ broken: 1, foreign: 0, outages: 0 });
   });
 
-  it('takes an empty value for a broken block, not for none', async () => {
+  it('treats an empty value as a broken block, not as an absent one', async () => {
     const { tier, troubles } = await open(redis.url);
     await stored(tier, 80);
     const client = await createClient({ url: redis.url }).connect();
@@ -93,7 +93,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await client.close();
   });
 
-  it("takes no more of someone else's value than a block has, and no other type for an outage", async () => {
+  it("reads no more than a block's bytes of a foreign value, and takes another type for no outage", async () => {
     const { tier, troubles } = await open(redis.url);
     await stored(tier, 70, 71, 72);
     const client = await createClient({ url: redis.url }).connect();
@@ -112,7 +112,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await client.close();
   });
 
-  it('killed, all is a miss at once; started again, it serves again', async () => {
+  it('has only misses as soon as the server is killed, and serves again after a restart', async () => {
     const { tier, troubles } = await open(redis.url);
     await stored(tier, 1);
     await redis.kill();
@@ -127,7 +127,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     expect(troubles.slice(1)).toEqual(['redis answers again']);
   });
 
-  it('hanging, it costs a second once; going on, it serves again', async () => {
+  it('waits a second once per outage of a server that hangs, and serves again when it resumes', async () => {
     const { tier, troubles } = await open(redis.url, { clock: slowedBy(1) });
     await stored(tier, 5);
     redis.hang();
@@ -136,7 +136,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
       expect(await found(tier, 5)).toEqual([null]);
       expect(tier.counters.outages).toBe(1);
       skippedMs += 10_000;
-      // Also where the connection is a new one.
+      // A new connection behaves the same.
       expect(await found(tier, 5)).toEqual([null]);
       expect(tier.counters.outages).toBe(2);
       expect(troubles).toEqual([expect.stringContaining('no answer within 1 s')]);
@@ -149,7 +149,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     expect(await found(tier, 5)).toEqual([5]);
   });
 
-  it('full, it takes no more and gives what it has; its password counts, and so does its name', async () => {
+  it('reads from a full server, and does not open with a wrong password, database or host name', async () => {
     const other = await RedisServer.start('--requirepass', 'right');
     try {
       const url = other.url.replace('//', '//:right@');

@@ -1,4 +1,4 @@
-/** The eviction policies written as their papers tell them, over plain arrays, newest first: slow, and easy to check by eye. */
+/** The eviction policies as their papers describe them, on plain arrays, newest first: slow, but easy to check by eye. */
 import type { EvictionDeps, EvictionPolicy, Key } from '../../src/store/eviction/types.ts';
 
 type Deps = EvictionDeps;
@@ -25,7 +25,7 @@ abstract class Lists implements EvictionPolicy {
   keys(): Key[] {
     return this.lists().flatMap((list) => list.toReversed());
   }
-  /** The oldest of the list that may go. */
+  /** The oldest key of the list that may be evicted. */
   oldest(list: Key[]): Key | undefined {
     return list.findLast((key) => this.deps.mayGo?.(key) ?? true);
   }
@@ -37,7 +37,7 @@ const drop = (list: Key[], key: Key): boolean => {
   return at >= 0;
 };
 
-/** As the newest of the list, or as the next older than its parent. */
+/** Inserts the key as the newest of the list, or as the next older than its parent. */
 function place(list: Key[], key: Key, parent: Key | null): void {
   list.splice(parent === null ? 0 : list.indexOf(parent) + 1, 0, key);
 }
@@ -75,7 +75,7 @@ export class LruReference extends Lists {
   }
 }
 
-/** smallRoom and ghostRoom in keys; over: the small queue gives only when it has more than its room. */
+/** smallRoom and ghostRoom are in keys. over: the small queue evicts only when it has more than smallRoom keys. */
 export class S3FifoReference extends Lists {
   small: Key[] = [];
   main: Key[] = [];

@@ -1,4 +1,4 @@
-/** What a store tells of its tiers: together, in order, and only while somebody listens. */
+/** What a store reports of its tiers: in batches, in order, and only while somebody listens. */
 import { expect, it } from 'vitest';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
@@ -15,7 +15,7 @@ const short = (events: readonly CacheEvent[]) =>
     event.kind === 'cleared' ? 'cleared' : `${event.kind} ${event.medium} ${event.blockHashes}`,
   );
 
-it('tells nothing unasked; whoever begins is told what is there', async () => {
+it('reports nothing until it is wanted, and then first the blocks that are there', async () => {
   const { told, report } = reported();
   report.changedIn('CPU')('stored', 'a');
   await null;
@@ -32,7 +32,7 @@ it('tells nothing unasked; whoever begins is told what is there', async () => {
   expect(told).toHaveLength(1);
 });
 
-it('what changes in one go is one batch, neighbours of a kind one event', async () => {
+it('puts simultaneous changes into one batch, with one event for neighbours of the same kind', async () => {
   const { told, report } = reported();
   report.want(true, []);
   const [memory, folder] = [report.changedIn('CPU'), report.changedIn('DISK')];
@@ -48,7 +48,7 @@ it('what changes in one go is one batch, neighbours of a kind one event', async 
   });
 });
 
-it('follows a catalog: what the events leave is what is there, also after evictions, losses and a clear', () => {
+it('events of a catalog add up to its contents, also after evictions, losses and a clear', () => {
   const there = new Set<string>();
   const catalog = new BlockCatalog({
     ...{ slots: 4, eviction: 'lru' },

@@ -1,4 +1,4 @@
-/** A server below a store, played by a map: what is damaged, foreign, late or refused is a miss, and costs no more than a second. */
+/** A server tier on a fake server (a map): damaged, foreign, late and refused blocks are misses, and cost at most a second. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { KeyValueServer } from '../../src/platform/types.ts';
@@ -14,10 +14,10 @@ const keyOf = (n: number, namespace = NAMESPACE): string =>
   `kvferry:${FORMAT_VERSION}:${namespace}:${hash(n)}`;
 
 const values = new Map<string, { value: Uint8Array; ttlMs: number | null }>();
-/** What it does when it is asked. */
+/** Awaited by the server before it answers. */
 let answer: () => Promise<void>;
 let refusal: string | null;
-/** A key that has a list. */
+/** A key whose value is not a string. */
 let noString: string | null;
 let asked: string[];
 let drops: number;
@@ -74,7 +74,7 @@ async function stored(tier: ServerTier, ...numbers: number[]): Promise<void> {
   await tier.flush();
 }
 
-/** The blocks' contents; null for those that are not there. */
+/** Reads the blocks and checks their contents; null for those that are not found. */
 async function found(tier: ServerTier, ...numbers: number[]): Promise<(number | null)[]> {
   const there = await tier.find(numbers.map(hash));
   const all = [];
@@ -89,15 +89,15 @@ async function found(tier: ServerTier, ...numbers: number[]): Promise<(number | 
 
 const NEVER = () => new Promise<void>(() => {});
 
-/** Its questions run into their time limit. */
+/** Lets the requests under way reach their time limit. */
 async function late<T>(question: Promise<T>): Promise<T> {
   await settled();
   clock.advance(1_000);
   return question;
 }
 
-describe('a server below a store', () => {
-  it('gives again what it was given, to another store too, each key with format and namespace', async () => {
+describe('a server tier', () => {
+  it('returns what was written, also to another store, under keys with format and namespace', async () => {
     await stored(await open({ ttlMs: 5_000 }), 1, 2);
     expect([...values.keys()]).toEqual([keyOf(1), keyOf(2)]);
     expect(values.get(keyOf(1))!.ttlMs).toBe(5_000);
@@ -106,13 +106,13 @@ describe('a server below a store', () => {
     expect(troubles).toEqual([]);
   });
 
-  it('what others took away is a miss, and is written again', async () => {
+  it('treats a block that others removed as a miss, and writes it again', async () => {
     const changes: string[] = [];
     const tier = await open({ onChange: (kind, which) => changes.push(`${kind} ${Number(`0x${which}`)}`) });
     await stored(tier, 1, 1);
     expect(asked.filter((what) => what === 'set')).toHaveLength(1);
     values.clear();
-    // It believed to have it.
+    // The tier still lists it.
     expect(await tier.read(hash(1), [new Uint8Array(BLOCK)])).toBe(false);
     await stored(tier, 1);
     expect(await found(tier, 1)).toEqual([1]);
@@ -125,7 +125,7 @@ describe('a server below a store', () => {
     ['empty', () => new Uint8Array()],
     ['with a bit flipped', (value: Uint8Array) => value.with(HEAD_BYTES + 9, value[HEAD_BYTES + 9]! ^ 4)],
     ['of another block', () => values.get(keyOf(2))!.value],
-  ])('a value %s is a miss: removed, counted, told once', async (_, damage) => {
+  ])('treats a value %s as a miss, and removes, counts and reports it once', async (_, damage) => {
     const tier = await open();
     await stored(tier, 1, 2);
     values.set(keyOf(1), { value: damage(values.get(keyOf(1))!.value), ttlMs: null });
@@ -138,7 +138,7 @@ describe('a server below a store', () => {
   it.each([
     ['longer than a block', /it is longer than a block's 160 bytes$/],
     ['of another type', /it is not a string$/],
-  ])("someone else's value, %s, is not read: removed, counted, told once", async (how, why) => {
+  ])('does not read a foreign value %s, but removes, counts and reports it once', async (how, why) => {
     const tier = await open();
     await stored(tier, 1, 2);
     if (how === 'of another type') noString = keyOf(1);
@@ -149,7 +149,7 @@ describe('a server below a store', () => {
     expect(troubles).toEqual([expect.stringMatching(why)]);
   });
 
-  it('that hangs costs a second, is let be for ten, and one line says so; then it serves again', async () => {
+  it('waits a second for a server that hangs, leaves it alone for ten, reports it once and then resumes', async () => {
     const tier = await open();
     await stored(tier, 1);
     answer = NEVER;
@@ -169,7 +169,7 @@ describe('a server below a store', () => {
     expect(troubles.slice(1)).toEqual(['redis://cache answers again']);
   });
 
-  it('that comes and goes is told once a minute', async () => {
+  it('reports a server that comes and goes at most once a minute', async () => {
     const tier = await open();
     for (let second = 0; second < 120; second += 11) {
       answer = NEVER;
@@ -182,7 +182,7 @@ describe('a server below a store', () => {
     expect(troubles.filter((line) => line.includes('is unavailable'))).toHaveLength(2);
   });
 
-  it('that falls silent while blocks are fetched: all of them are misses within two seconds', async () => {
+  it('turns all reads under way into misses at the time limit if the server stops answering', async () => {
     const tier = await open();
     const numbers = Array.from({ length: 40 }, (_, n) => n);
     await stored(tier, ...numbers);
@@ -191,14 +191,14 @@ describe('a server below a store', () => {
     answer = NEVER;
     const reads = numbers.map((n) => tier.read(hash(n), [new Uint8Array(BLOCK)]));
     expect(new Set(await late(Promise.all(reads)))).toEqual(new Set([false]));
-    // Eight at once; the others were not asked for any more.
+    // Eight at once; the others were never requested.
     expect(asked.filter((what) => what === 'get')).toHaveLength(8);
     answer = async () => {};
     clock.advance(10_000);
     expect(await found(tier, ...numbers)).toEqual(numbers);
   });
 
-  it('that is full refuses blocks: what is there is read, and one line says so', async () => {
+  it('still reads from a server that is full and refuses blocks, and reports that once', async () => {
     const tier = await open();
     await stored(tier, 1);
     refusal = 'OOM command not allowed';
@@ -212,7 +212,7 @@ describe('a server below a store', () => {
     expect(await found(tier, 4)).toEqual([4]);
   });
 
-  it('is waited for where it is not there at the start, and ends the start where it refuses', async () => {
+  it('opens although the server cannot be reached yet, but not if the server refuses', async () => {
     answer = async () => Promise.reject(new Error('connect ECONNREFUSED'));
     const tier = await open();
     expect(troubles).toEqual([expect.stringContaining('ECONNREFUSED')]);
@@ -224,7 +224,7 @@ describe('a server below a store', () => {
     await expect(open()).rejects.toThrow('WRONGPASS');
   });
 
-  it('ends in time with blocks that wait for it', async () => {
+  it('gives up pending writes when the server does not answer in time', async () => {
     const tier = await open();
     answer = NEVER;
     for (let n = 0; n < 20; n++) tier.write(hash(n), [kv(n)]);
@@ -232,7 +232,7 @@ describe('a server below a store', () => {
     expect(tier.counters).toMatchObject({ written: 0, leftOut: 20, outages: 1 });
   });
 
-  it('takes no key from outside', async () => {
+  it('accepts only block hashes as keys', async () => {
     const tier = await open();
     for (const evil of ['*', '', `${hash(1)}x`, 'a b']) {
       tier.write(evil, [kv(1)]);

@@ -1,4 +1,4 @@
-/** A text without its beginning is of no use: what leaves a store of it is its end, whatever the order in which it came. */
+/** A text is useless without its beginning, so a store evicts its end first, in whatever order the text arrived. */
 import { expect, it } from 'vitest';
 import type { Ingestion } from '../../src/config/store.ts';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
@@ -15,7 +15,7 @@ const BLOCK = 16;
 const textOf = (name: string, length: number): BlockHash[] =>
   Array.from({ length }, (_, i) => `${name}${i}`.padEnd(64, '0'));
 
-/** A store with room for so many blocks, in memory and, where it is told, in a folder that takes all that comes. */
+/** A store with this many blocks in memory and, unless folderBlocks is null, a folder tier with room for that many. */
 async function start(slots: number, folderBlocks: number | null = null, ingestion: Ingestion = 'ALL') {
   const handlers: Partial<TransportHandlers> = {};
   const transport = {
@@ -53,7 +53,7 @@ async function start(slots: number, folderBlocks: number | null = null, ingestio
   let number = 0;
   return {
     ...{ tier, lower, catalog },
-    /** As an engine that computes a prompt in chunks: each is offered by itself. */
+    /** Offers one chunk, as an engine does that computes a prompt in chunks. */
     async offer(hashes: readonly BlockHash[], parent?: BlockHash) {
       number++;
       const offer = { kind: 'store_offer', offerId: `p/${number}`, number, hashes } as const;
@@ -73,7 +73,7 @@ async function start(slots: number, folderBlocks: number | null = null, ingestio
   };
 }
 
-it('of a text that was offered in pieces its end leaves first', async () => {
+it('a text that was offered in pieces is evicted from its end', async () => {
   const store = await start(7);
   const [text, other] = [textOf('a', 5), textOf('b', 4)];
   await store.offer(text.slice(0, 2));
@@ -83,7 +83,7 @@ it('of a text that was offered in pieces its end leaves first', async () => {
   expect(store.inMemory(text)).toEqual([true, true, true, false, false]);
 });
 
-it('a text that goes on long after it was looked up is as new as its end', async () => {
+it('a text that is continued later counts as new as its continuation', async () => {
   const store = await start(8);
   const [text, other, last] = [textOf('a', 4), textOf('b', 4), textOf('c', 3)];
   await store.offer(text.slice(0, 3));
@@ -94,7 +94,7 @@ it('a text that goes on long after it was looked up is as new as its end', async
   expect(store.inMemory(other)).toEqual([true, false, false, false]);
 });
 
-it('a text longer than the store keeps its beginning there', async () => {
+it('a text longer than memory keeps its beginning there', async () => {
   const store = await start(4);
   const text = textOf('a', 6);
   await store.offer(text.slice(0, 3));
@@ -102,7 +102,7 @@ it('a text longer than the store keeps its beginning there', async () => {
   expect(store.inMemory(text)).toEqual([true, true, true, true, false, false]);
 });
 
-it('a text longer than the folder keeps its beginning there, in the place of what was there before', async () => {
+it('a text longer than the folder keeps its beginning there and replaces older texts', async () => {
   const { inFolder, offer, tier } = await start(16, 4);
   const [text, other] = [textOf('a', 7), textOf('b', 2)];
   await offer(other);
@@ -116,7 +116,7 @@ it('a text longer than the folder keeps its beginning there, in the place of wha
   expect(inFolder(text)).toEqual([true, true, true, false, false, false, false]);
 });
 
-it('of a text in the folder its end leaves first, and what is read of it from memory counts as used there', async () => {
+it('a text in the folder is evicted from its end, and reads from memory count as uses there', async () => {
   const store = await start(16, 7);
   const [text, other, third] = [textOf('a', 4), textOf('b', 3), textOf('c', 2)];
   await store.offer(text);
@@ -127,7 +127,7 @@ it('of a text in the folder its end leaves first, and what is read of it from me
   expect(store.inFolder(other)).toEqual([true, false, false]);
 });
 
-it('what stays at the end of a text that does not fit in the folder is its beginning', async () => {
+it('a text that is written to the folder on shutdown keeps its beginning if it does not fit', async () => {
   const { tier, lower, catalog, inFolder, offer } = await start(8, 3, 'EVICTED');
   const text = textOf('a', 5);
   await offer(text.slice(0, 2));

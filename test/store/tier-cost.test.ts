@@ -1,4 +1,4 @@
-/** What a tier costs, by what it took, and what is left there for it. */
+/** Whether loading from a tier pays, judged by how long its reads took. */
 import { expect, it } from 'vitest';
 import { ArenaMemory } from '../../src/store/arena.ts';
 import { LowerTiers, type Tier } from '../../src/store/lower-tiers.ts';
@@ -6,7 +6,7 @@ import { TestClock } from '../clock.ts';
 
 const HASHES = Array.from({ length: 8 }, (_, i) => `${i}`);
 
-/** A tier that has all, and takes so long for each block. */
+/** A tier that has every block and takes tierMs() for each read. */
 function lowerWith(clock: TestClock, tierMs: () => number) {
   const tier: Tier = {
     isFull: false,
@@ -24,7 +24,7 @@ function lowerWith(clock: TestClock, tierMs: () => number) {
   return new LowerTiers([{ tier, ingestion: 'ALL' }], memory, clock);
 }
 
-/** Blocks that a lookup brings up. */
+/** The number of blocks that a lookup loads. */
 async function raised(lower: LowerTiers, blocks: number, worthMs: number | null): Promise<number> {
   const wanted = HASHES.slice(0, blocks);
   const raising = await lower.look(wanted, worthMs);
@@ -33,7 +33,7 @@ async function raised(lower: LowerTiers, blocks: number, worthMs: number | null)
   return came.filter(Boolean).length;
 }
 
-it('what takes longer to bring up than having it spares is left below; without a word, or at first, all comes', async () => {
+it('blocks that cost more to load than they save are not loaded, once both times are known', async () => {
   const clock = new TestClock();
   const lower = lowerWith(clock, () => 4);
   expect(await raised(lower, 8, 1)).toBe(8);
@@ -43,7 +43,7 @@ it('what takes longer to bring up than having it spares is left below; without a
   expect(await raised(lower, 8, null)).toBe(8);
 });
 
-it('a tier that was slow once is asked again, one lookup in twenty, and is taken from then on', async () => {
+it('a tier that was slow is tried again in one lookup of twenty, and used again once it is fast', async () => {
   const clock = new TestClock();
   let ms = 100;
   const lower = lowerWith(clock, () => ms);

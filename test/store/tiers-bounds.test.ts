@@ -1,4 +1,4 @@
-/** 10,000 turns at a store with all of its tiers, some of which fail now and then: each keeps within what it was given. */
+/** 10,000 turns on a store with all its tiers, which fail now and then: each stays within its limits. */
 import { expect, it } from 'vitest';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
 import type { KeyValueServer, StoreFile, StoreFolder } from '../../src/platform/types.ts';
@@ -46,7 +46,7 @@ const folder: StoreFolder = {
   remove: async (name) => void files.delete(name),
 };
 
-/** A server that drops what it likes, and sometimes the connection. */
+/** A server that drops values beyond 400, sometimes refuses one and sometimes loses the connection. */
 const values = new Map<string, Uint8Array>();
 const answer = async <T>(value: T): Promise<T> => {
   await null;
@@ -66,7 +66,7 @@ const server: KeyValueServer = {
   drop() {},
 };
 
-/** The store's end: what it says, and what it reads of engines. */
+/** The store's transport: passes on its answers, and fills in the blocks that it reads from engines. */
 class FakeTransport {
   readonly identity = {
     ...{ engineId: 'store', host: '', port: 0, compatibilityHash: '', blockSize: 16, blockBytes: GROUPS },
@@ -84,7 +84,7 @@ class FakeTransport {
     this.handlers = handlers;
   }
 
-  /** Resolves to what the store says to it. */
+  /** Sends a question to the store; resolves to its answer. */
   ask(id: string, engineId: string, question: PeerNotification): Promise<PeerNotification> {
     const said = new Promise<PeerNotification>((resolve) => this.#answers.set(id, resolve));
     this.handlers.onNotification!(engineId, question);
@@ -107,7 +107,7 @@ class FakeTransport {
   }
 }
 
-it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and no block is ever another`, async () => {
+it(`${TURNS} turns keep memory, folder and leases within their limits, and never mix up blocks`, async () => {
   const clock = new TestClock();
   const memory = new ArenaMemory(SLOTS, GROUPS);
   const rest = { namespace: 'a'.repeat(64), blockBytes: BLOCK, ttlMs: null, clock, onTrouble() {} };
@@ -154,7 +154,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
         service.addEngine(engine);
       } else {
         const gate = transport.handlers.gate!(leaseId, ids, claim, engine.engineId);
-        // Its engine may have gone as another turn of it began.
+        // Not allowed if another turn removed the engine in the meantime.
         if (gate.allow) {
           for (const [group, list] of ids.entries())
             for (const [place, blockId] of list.entries()) {
@@ -192,7 +192,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
   expect(count.folderBytes).toBeLessThanOrEqual(QUOTA);
   expect(count.folderBytes).toBeGreaterThan(QUOTA - BLOCK - HEAD_BYTES);
   expect(held.length).toBe(folderTier.blocks);
-  // All of it was in use, failures too.
+  // The run used all tiers and met every kind of failure.
   expect(Math.min(count.loaded, count.saved)).toBeGreaterThan(TURNS / 2);
   expect(folderTier.counters.read).toBeGreaterThan(100);
   expect(serverTier.counters.read).toBeGreaterThan(100);
