@@ -287,7 +287,7 @@ describe('export dynamo', () => {
     ]);
   });
 
-  it('lets D prefill short prompts itself if the policy does so by length alone', async () => {
+  it("lets D prefill short prompts itself only under the policy's isl_bounding rule", async () => {
     const environmentOf = async (parameters: object) => {
       const given = JSON.stringify({ dynamo: parameters });
       const [graph] = await documents('dynamo', ['--routing', 'dynamo', '--routing-config', given]);

@@ -87,7 +87,7 @@ describe('a printed command', () => {
     expect(commandLines('kvferry run --turns 3')).toEqual(['  kvferry run --turns 3']);
   });
 
-  test('is otherwise broken between options, and reads back unchanged', () => {
+  test('is broken between options if it does not fit, and reads back unchanged', () => {
     const command =
       'kvferry simulate w.json --routing round-robin,prefix-cache --kv-transfer-config \'{"kv_connector": "NixlConnector"}\' --check';
     expect(commandLines(command)).toEqual([

@@ -207,7 +207,7 @@ describe("D's default pool", () => {
   const blocks = (settings: object) => options(settings).decode.numBlocks;
   const bytesPerBlock = kvBlockBytes(nano, 16, 'f32');
 
-  test('fits two of the longest requests and, if those are small, the holds of all running requests', () => {
+  test('fits two of the longest requests, and the holds of all running ones if those holds are small', () => {
     const small = { maxModelLen: 64, maxNumSeqs: 2, maxNumBatchedTokens: 64, kvDtype: 'f32' };
     expect(blocks(small)).toBe(2 * 4 + 1 + 2 * 4);
     expect(options(small).prefill.numBlocks).toBe(2 * 4 + 1);
