@@ -23,7 +23,7 @@ interface Turn {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: Python splits at these
 const pythonLines = (text: string): string[] => text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/);
 
-/** One turn as disagg_proxy_multiturn.py sends it: P first, then D, always streamed. `cached`: D's parameters from the last turn. */
+/** One turn of disagg_proxy_multiturn.py: P first, then D, always streamed. `cached`: D's parameters of the last turn. */
 async function multiTurn(
   urls: { prefill: string; decode: string },
   body: Json,

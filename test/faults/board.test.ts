@@ -11,8 +11,8 @@ const fault = (more: Partial<Injected>): Omit<Injected, 'times'> => ({
   ...more,
 });
 
-describe('faults on a board', () => {
-  it('happen at their rate, the same for the same seed, to whom they name', async () => {
+describe('faults on a fault board', () => {
+  it('happen at their rate to the engine they name, and repeat with the seed', async () => {
     const drawn = async (seed: number): Promise<boolean[]> => {
       const board = new FaultBoard(new TestClock());
       await board.add([fault({ rate: 30 })], seed);
@@ -28,7 +28,7 @@ describe('faults on a board', () => {
     expect(board.injected).toEqual([{ ...fault({}), times: 1 }]);
   });
 
-  it('take the place of the same fault, and end together', async () => {
+  it('replace the same fault on the same engine, and clear() ends them all', async () => {
     const board = new FaultBoard(new TestClock());
     await board.add([fault({ rate: 1 }), fault({ engine: 'router' })], 5);
     await board.add([fault({ rate: 2 })], null);
@@ -42,7 +42,7 @@ describe('faults on a board', () => {
     expect(board.atPort('router')).toBeNull();
   });
 
-  it('kill at once without a rate, and those that are reached with one', async () => {
+  it('of kind kill kill their engine at once without a rate, and at a request with a rate', async () => {
     const killed: string[] = [];
     const board = new FaultBoard(new TestClock());
     board.kill = async (engine) => void killed.push(engine);
@@ -61,7 +61,7 @@ describe('faults on a board', () => {
     expect(killed).toEqual(['decode-0', 'prefill-0']);
   });
 
-  it('hold back what an engine that hangs would say, until they end', async () => {
+  it('of kind hang delay a submit until they end', async () => {
     const board = new FaultBoard(new TestClock());
     const inner = new FakeEngine('decode-0', 'decode');
     const engine = board.client(inner);
@@ -85,7 +85,7 @@ describe('faults on a board', () => {
     await submitting;
   });
 
-  it('that hang end for whoever waits when the engine is killed, as the engine does', async () => {
+  it('of kind hang let a waiting submit fail when the engine is killed', async () => {
     const board = new FaultBoard(new TestClock());
     const inner = new FakeEngine('decode-0', 'decode');
     board.kill = async () => inner.end();
@@ -102,7 +102,7 @@ describe('faults on a board', () => {
     await failed;
   });
 
-  it('meet of the messages that they can be done to as many as their rate says, and none for a rate that is no more', async () => {
+  it('on messages hit their share of the matching messages, and stop at that rate once replaced', async () => {
     const board = new FaultBoard(new TestClock());
     const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
     const [ofP, ofD] = board.wire(at('prefill-0', 1), at('decode-0', 2));
@@ -131,7 +131,7 @@ describe('faults on a board', () => {
     ofD.close();
   });
 
-  it('meet messages of whom they name, and nothing once they ended', async () => {
+  it('hit only messages of the engine they name, and none once they have ended', async () => {
     const clock = new TestClock();
     const board = new FaultBoard(clock);
     const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
@@ -156,7 +156,7 @@ describe('faults on a board', () => {
     clock.advance(30);
     ofD.postMessage(credit(5));
     await expect.poll(() => board.injected.at(-1)!.times).toBe(3);
-    // Each by its own delay: what came before it is let go alone.
+    // Each message has its own delay: the earlier one is released alone.
     clock.advance(20);
     await arrived([3, 4], [2, 2]);
     board.clear();

@@ -1,4 +1,4 @@
-/** Each fault does what it is called, once, and can be ended. */
+/** Each fault does what its name says, once, and can be ended. */
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { FaultyClient } from '../../src/faults/client.ts';
@@ -12,14 +12,14 @@ import { FakeEngine } from '../router/fake-engine.ts';
 
 const kinds = Object.keys(FAULTS) as FaultKind[];
 
-describe('a schedule', () => {
-  it('is the same for the same seed and another for another', () => {
+describe('a fault schedule', () => {
+  it('is the same for the same seed and differs for another', () => {
     const made = (seed: number) => makeSchedule(seed, { kinds, faults: 20, span: 8 });
     expect(made(7)).toEqual(made(7));
     expect(made(7)).not.toEqual(made(8));
   });
 
-  it('tells each fault when its stage is reached for the given time, once', () => {
+  it('triggers each fault once, when its stage is reached for the given time', () => {
     const at = (count: number): Fault => ({ kind: 'end', target: 'decode', at: { stage: 'pulling', count } });
     const told: number[] = [];
     const faults = new FaultClock([at(3), at(1)], (fault) => told.push(fault.at.count));
@@ -29,7 +29,7 @@ describe('a schedule', () => {
   });
 });
 
-describe('messages', () => {
+describe('a message fault', () => {
   const credit = (slot: number): PeerMessage => ({
     kind: 'credit',
     epoch: 1,
@@ -60,11 +60,11 @@ describe('messages', () => {
     ['reorder', [credit(2), credit(1), notice]],
     ['truncate', [{ kind: 'credit', epoch: 1, transferId: 't' }, credit(2), notice]],
     ['flip', [credit(1), credit(2), notice]],
-  ] as const)('%s', (fault, arrived) => {
+  ] as const)('of kind %s changes what arrives accordingly', (fault, arrived) => {
     expect(sent(fault, [credit(1), credit(2), notice]).arrived).toEqual(arrived);
   });
 
-  it('that are late arrive in their order when it is over', () => {
+  it('of kind delay holds messages back until it is healed, and keeps their order', () => {
     const { arrived, direction } = sent('delay', [credit(1), credit(2)]);
     expect(arrived).toEqual([]);
     direction.heal();
@@ -72,7 +72,7 @@ describe('messages', () => {
     expect(arrived).toEqual([credit(1), credit(2), notice]);
   });
 
-  it('that are late by themselves arrive no sooner, and none before another that was sent before', () => {
+  it('that delays single messages lets each go on its own, but never ahead of an earlier one', () => {
     const arrived: PeerMessage[] = [];
     const direction = new FaultyDirection((message) => arrived.push(message));
     const late = { fault: 'delay', met: () => {} } as const;
@@ -91,14 +91,14 @@ describe('messages', () => {
     expect(arrived).toHaveLength(5);
   });
 
-  it('a fault that meets no message has not happened', () => {
+  it('does not count as having happened until it hits a message', () => {
     const { met } = sent('lose-notice', [credit(1)]);
     expect(met()).toBe(0);
     for (const fault of MESSAGE_FAULTS.filter((fault) => fault !== 'flip'))
       expect(sent(fault, [notice]).met(), fault).toBe(1);
   });
 
-  it('meets one message of an engine, to whomever that goes', () => {
+  it('hits one message of an engine, whichever peer it goes to', () => {
     const arrived: PeerMessage[] = [];
     const [first, second] = [0, 1].map(() => new FaultyDirection((message) => arrived.push(message)));
     let met = 0;
@@ -110,7 +110,7 @@ describe('messages', () => {
     expect([met, arrived]).toEqual([1, [credit(2), notice]]);
   });
 
-  it('a chunk whose bit is flipped arrives with one bit of the slab changed', () => {
+  it('of kind flip changes one bit of a chunk in the slab', () => {
     const slab = new SharedArrayBuffer(32);
     const direction = new FaultyDirection(() => {});
     direction.pass({ kind: 'welcome', slab, slotBytes: 16 } as unknown as PeerMessage);
@@ -122,8 +122,8 @@ describe('messages', () => {
   });
 });
 
-describe('a clock', () => {
-  it('jumps, and stands still and catches up', () => {
+describe('a faulty clock', () => {
+  it('can jump, and can stall and then catch up', () => {
     const real = new TestClock(1000);
     const clock = new FaultyClock(real);
     clock.move({ jumpMs: 500 });
@@ -136,8 +136,8 @@ describe('a clock', () => {
   });
 });
 
-describe('an engine', () => {
-  it('that hangs answers when it goes on', async () => {
+describe('an engine that hangs', () => {
+  it('handles its calls and answers once it is healed', async () => {
     const engine = new FakeEngine('d0', 'decode');
     const client = new FaultyClient(engine, new TestClock());
     const sampling = { ...DEFAULT_SAMPLING, maxTokens: 2 };
@@ -162,7 +162,7 @@ describe('an engine', () => {
     await new Promise(setImmediate);
     expect(engine.requests).toEqual([]);
     expect([engine.stopped, engine.aborted, engine.released]).toEqual([[], [], []]);
-    // Whoever routes by what is under way sees it here all the while.
+    // Routers that use requests in flight still see the request here.
     expect([engine.load, client.load]).toEqual([{ inFlight: 0 }, { inFlight: 1 }]);
     client.heal();
     await Promise.all(told);
@@ -172,7 +172,7 @@ describe('an engine', () => {
     for await (const _ of stream) outputs++;
     expect(outputs).toBe(2);
     expect(client.load).toEqual({ inFlight: 0 });
-    // What it read of peers and of a store comes with what it answers.
+    // Transfers from peers and loads from a store come with the answer.
     expect(stream).toMatchObject({ transfers: [read], loads: [load] });
   });
 });

@@ -1,4 +1,4 @@
-/** The adapter that the GPU tests run on: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
+/** The adapter of the GPU tests: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
@@ -18,14 +18,14 @@ export async function openTestDevice(
   return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
 }
 
-/** Whether this adapter can compute in f16. */
+/** Whether this adapter supports f16 arithmetic. */
 export async function hasF16(): Promise<boolean> {
   const gpu = await openTestDevice();
   gpu.destroy();
   return gpu.report.features.includes('shader-f16');
 }
 
-/** Whether kernels of GPUs are tried here: SwiftShader compiles them for long, and lavapipe tries them too. */
+/** Whether GPU kernels are tested on this adapter. Not on SwiftShader, which compiles them slowly; lavapipe covers them. */
 export const triesGpuKernels = ({ report }: GpuDevice): boolean =>
   !report.software || (report.subgroupSize ?? 0) >= 8;
 
@@ -35,7 +35,7 @@ const SPLIT_ON_CPUS = [
 ] as const;
 const SPLIT_ON_GPUS = [...SPLIT_ON_CPUS, [1, 8], [4, 4]] as const;
 
-/** Of gemm_split.wgsl. A software adapter compiles each for 6 to 12 seconds: it tries each number only once. */
+/** Forms of gemm_split.wgsl. A software adapter takes 6 to 12 s to compile one, so it tests each size only once. */
 export const splitForms = ({ report }: GpuDevice) =>
   (report.software ? SPLIT_ON_CPUS : SPLIT_ON_GPUS).map(([rows, eights]) => ({
     kernel: 'gemmSplit' as const,
@@ -44,7 +44,7 @@ export const splitForms = ({ report }: GpuDevice) =>
     columns4: 2 * eights,
   }));
 
-/** What this adapter can compute matrix products in, with a device for each. */
+/** A device for each arithmetic that this adapter supports. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
   const f16 = (await hasF16()) ? await openTestDevice(0, true, 'f16') : null;
   return { f32: await openTestDevice(), f16 };

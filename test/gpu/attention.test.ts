@@ -23,33 +23,33 @@ interface Case {
   rows: number;
   kvDtype: 'f16' | 'f32';
   blockSize: number;
-  /** Keys that a row sees; absent: all. */
+  /** Keys that a row sees. Default: all. */
   window?: number;
-  /** What stands in the table for blocks that no row sees: what was in them (default), or the null block. */
+  /** What the table has for blocks that no row sees: their former ids (default), or the null block. */
   before?: 'freed' | 'null';
 }
 
-/** The widest heads take a busy machine minutes to compile for the first time. */
+/** On a busy machine the widest heads take minutes to compile for the first time. */
 const COMPILING_MS = 600_000;
-/** Of more parts than any row sees: what is before the window lies in whole parts too. */
+/** Sequence length with more parts than any row sees, so that whole parts lie before the window. */
 const longest = 200;
 
 interface Form {
   kernel: KernelName;
   overrides: Overrides;
   tileRows: number;
-  /** In parts, added up by another kernel. */
+  /** Computed in parts, which another kernel adds up. */
   split: boolean;
 }
 
-/** Keys a part: sequences here have several. */
+/** Keys per part: sequences here have several parts. */
 const PART = 32;
 
-/** Those that an engine may run such heads in. */
+/** The forms in which an engine may compute such heads. */
 function forms({ headDim, group }: Pick<Case, 'headDim' | 'group'>): Form[] {
   const lanes = gpu.report.subgroupSize;
   const portable = { kernel: 'attentionPortable', overrides: {}, tileRows: 4 } as const;
-  // Of narrow heads a software adapter, which never takes it, compiles it for a quarter of a minute.
+  // A software adapter never uses it for narrow heads, and would take 15 s to compile it.
   const tried = triesGpuKernels(gpu) && !(gpu.report.software && headDim <= 64);
   const blocked = tried ? blockedTileOf(headDim, group) : null;
   const ofBlocked = ({ many, few, keys: KEYS }: ReturnType<typeof blockedTileOf>): Form[] =>
@@ -58,7 +58,7 @@ function forms({ headDim, group }: Pick<Case, 'headDim' | 'group'>): Form[] {
       { tileRows: few, split: false },
       { tileRows: few, split: true },
     ].map((form) => ({ kernel: 'attentionBlocked', overrides: { ROWS: form.tileRows, KEYS }, ...form }));
-  // The other software adapter takes it, and compiles it in a fifth of the time.
+  // The other software adapter uses it, and compiles it in a fifth of the time.
   const ofPortable = !(gpu.report.software && lanes !== null && headDim > 64);
   const list: Form[] = [
     ...(ofPortable ? [false, true].map((split) => ({ ...portable, split })) : []),
@@ -73,13 +73,13 @@ function forms({ headDim, group }: Pick<Case, 'headDim' | 'group'>): Form[] {
   return [...list, ...ofRows(many, false), ...(few === many ? [] : ofRows(few, false)), ...ofRows(few, true)];
 }
 
-/** Parts are counted from the first that a row sees: with a window, only rows of one position can be split. */
+/** Parts are counted from the first one that a row sees, so with a window only single rows can be split. */
 const serves = (form: Form, c: Case): boolean => !form.split || c.window === undefined || c.rows === 1;
 
 const layers = 2;
 const layer = 1;
 
-/** K and V of `length` positions per head, in a cache whose other slots are NaN; blocks in a shuffled order. */
+/** K and V of `length` positions per head, in shuffled blocks of a cache whose other slots are NaN. */
 function cacheOf(c: Case, length: number, firstSeen: number) {
   const { blockSize, kvHeads, headDim } = c;
   const blocks = Math.ceil(length / blockSize);
@@ -98,7 +98,7 @@ function cacheOf(c: Case, length: number, firstSeen: number) {
   const v = perHead(60);
   for (let h = 0; h < kvHeads; h++) {
     for (let t = 0; t < length; t++) {
-      // Given back, and what another sequence wrote there is no number.
+      // These blocks were freed; another sequence wrote NaN there.
       if (Math.floor(t / blockSize) < gone) continue;
       const block = table[Math.floor(t / blockSize)]!;
       const slot = (h * blockSize + (t % blockSize)) * headDim;
@@ -207,7 +207,7 @@ describe('paged attention', () => {
     { headDim: 32, group: 2, kvHeads: 1, start: 0, rows: 200, kvDtype: 'f16', blockSize: 16, window: 33 },
     { headDim: 16, group: 1, kvHeads: 2, start: 199, rows: 1, kvDtype: 'f32', blockSize: 4, window: 64 },
     { headDim: 64, group: 3, kvHeads: 1, start: 127, rows: 1, kvDtype: 'f16', blockSize: 16, window: 500 },
-  ] as Case[])('every form against float64: %o', { timeout: COMPILING_MS }, async (c) => {
+  ] as Case[])('matches float64 in every form: %o', { timeout: COMPILING_MS }, async (c) => {
     for (const form of forms(c).filter((f) => serves(f, c))) {
       const { out, expected } = await attend(form, c);
       expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(2e-5);
@@ -215,7 +215,7 @@ describe('paged attention', () => {
   });
 
   it.each([1, 7, 32, 45, 100])(
-    'with a window of %i gives a row the same bits in every form and chunk, and whatever lies before the window',
+    'with a window of %i gives a row the same bits in every form and chunk, whatever is before the window',
     async (window) => {
       const whole: Case = {
         ...{
@@ -255,7 +255,7 @@ describe('paged attention', () => {
   );
 
   it.each([64, 128])(
-    'of %i dimensions gives a row the same bits whatever the chunk it came in, the rows beside it and the form',
+    'with %i dimensions gives a row the same bits in every form and chunk',
     async (headDim) => {
       const whole: Case = {
         headDim,

@@ -3,7 +3,7 @@ import { AdapterError, ConfigError, EngineDeadError } from '../../src/errors.ts'
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { openTestDevice } from './adapter.ts';
 
-it('a device that ends while submits are under way ends them, asks nothing more, and tells when all has settled', async () => {
+it('destroying a device rejects pending submits and later ones, and settled() waits for the pending ones', async () => {
   const gpu = await openTestDevice();
   const { queue } = gpu.device;
   let asked = 0;
@@ -28,7 +28,7 @@ it('a device that ends while submits are under way ends them, asks nothing more,
   expect(asked).toBe(3);
 });
 
-it('writes zeros where they are asked for', async () => {
+it('zero() fills a buffer with zeros', async () => {
   const gpu = await openTestDevice();
   const { COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
   const buffer = gpu.device.createBuffer({ size: 64, usage: COPY_SRC | COPY_DST, mappedAtCreation: true });
@@ -43,7 +43,7 @@ it('writes zeros where they are asked for', async () => {
   gpu.destroy();
 });
 
-it('asks for f16 where it is to be computed in, and nowhere else; an adapter without it is refused', async () => {
+it('a device requests shader-f16 only for f16 arithmetic, and an adapter without it is refused', async () => {
   const usual = await openTestDevice();
   expect(usual.device.features.has('shader-f16')).toBe(false);
   expect(usual.report.arithmetic).toBe('f32');
@@ -63,7 +63,7 @@ it('asks for f16 where it is to be computed in, and nowhere else; an adapter wit
   }
 });
 
-it('an adapter that opens no device is refused as an adapter, not as a fault of ours', async () => {
+it('an adapter that cannot open a device is reported as an AdapterError with advice', async () => {
   const adapter = {
     info: { vendor: 'v', architecture: 'a', device: 'card', description: '' },
     limits: { maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 },
@@ -81,7 +81,7 @@ it('an adapter that opens no device is refused as an adapter, not as a fault of 
   );
 });
 
-it('asks for no subgroups, and reports none, where an engine is to do without', async () => {
+it('a device opened without subgroups neither requests nor reports them', async () => {
   const gpu = await openTestDevice(0, false);
   expect(gpu.report.subgroupSize).toBeNull();
   expect(gpu.device.features.has('subgroups')).toBe(false);

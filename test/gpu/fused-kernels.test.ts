@@ -1,6 +1,6 @@
 /**
- * Matrix kernels with what comes before and after them: against float64, and bit for bit what the separate kernels give, on
- * memory full of NaN.
+ * Matrix kernels fused with the operations before and after them: checked against float64 and bit for bit against the
+ * separate kernels, on memory full of NaN.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
@@ -16,7 +16,7 @@ import { inPanels, matmul, maxError, randomValues, store } from './reference.ts'
 import { runKernel } from './run-kernel.ts';
 
 let devices: Record<Arithmetic, GpuDevice | null>;
-/** In the arithmetic of the test. */
+/** The device for the test's arithmetic. */
 let gpu: GpuDevice;
 beforeAll(async () => {
   devices = await openEachArithmetic();
@@ -40,10 +40,10 @@ interface Form {
   columns4: number;
 }
 
-/** `again`: its end was tried with other overrides before, by every form. */
+/** `again`: this fused end was already tested with other overrides in every form. */
 function forms({ again = false } = {}): Form[] {
   const lanes = gpu.report.subgroupSize;
-  // A software adapter compiles each for a quarter of a minute; what differs in f16 are the products, which gemm.test.ts holds.
+  // A software adapter takes 15 s to compile each. In f16 only the products differ, which gemm.test.ts checks.
   const isSlow = gpu.report.software && (again || gpu.report.arithmetic === 'f16');
   const ofGpus = triesGpuKernels(gpu) && !isSlow;
   return [1, 4].flatMap((rows): Form[] => [
@@ -62,7 +62,7 @@ function forms({ again = false } = {}): Form[] {
   ]);
 }
 
-/** Rows to normalise, the norm's weights and a matrix; the padding of a row is 0. */
+/** Rows to normalise, the norm's weights and a matrix; row padding is 0. */
 function operands(rows: number, columns: number) {
   const padded = (count: number, seed: number) =>
     randomValues(count * K, seed).map((v, i) => (i % K < INPUTS ? v : 0));
@@ -83,7 +83,7 @@ function operands(rows: number, columns: number) {
   };
 }
 
-/** Normed, multiplied and biased, by a fused kernel or by separate ones; `ends`: what is bound after the product's own. */
+/** Norm, product and bias, by a fused kernel or by separate ones. `ends`: the bindings after those of the product. */
 function runner(form: Form, rows: number, columns: number) {
   const { x, norm, weights, bias, product } = operands(rows, columns);
   const params = { ...plainProduct(INPUTS4, columns / 4), use_bias: 1 };
@@ -139,8 +139,8 @@ const bits = (buffer: ArrayBuffer | undefined): Uint32Array => new Uint32Array(b
 
 const cases = ARITHMETICS.flatMap((arithmetic) => [1, 3].map((rows) => ({ arithmetic, rows })));
 
-describe.each(cases)('$rows rows in $arithmetic', ({ arithmetic, rows }) => {
-  /** Of f32. What halves lose is held against float64 in gemm.test.ts, with the kernels that these give the bits of. */
+describe.each(cases)('a matrix kernel on $rows row(s) in $arithmetic', ({ arithmetic, rows }) => {
+  /** Only f32 is compared with float64 here. gemm.test.ts does so for f16, with the separate kernels of the same bits. */
   const isF32 = arithmetic === 'f32';
   beforeEach(({ skip }) => {
     gpu = devices[arithmetic] ?? skip('this adapter has no shader-f16');
@@ -148,7 +148,7 @@ describe.each(cases)('$rows rows in $arithmetic', ({ arithmetic, rows }) => {
 
   const served = (how = {}) => forms(how).filter((form) => (rows === 1) === (form.rows === 1));
 
-  it('the norm alone', async () => {
+  it('fused with the norm gives the bits of the separate kernels', async () => {
     const columns = 72;
     for (const form of served()) {
       const { fused, apart, product } = runner(form, rows, columns);
@@ -159,38 +159,41 @@ describe.each(cases)('$rows rows in $arithmetic', ({ arithmetic, rows }) => {
     }
   });
 
-  it.each(['silu', 'gelu'] as const)('the norm and a gate with %s', async (activation) => {
-    const [width, GELU] = [96, Number(activation === 'gelu')];
-    for (const form of served({ again: GELU === 1 })) {
-      const { fused, apart, product } = runner(form, rows, 2 * width);
-      const [out] = await fused('Gated', { GELU }, [nan(rows * width)]);
-      const expected = Array.from({ length: rows * width }, (_, at) => {
-        const from = Math.floor(at / width) * 2 * width + (at % width);
-        const [gate, up] = [product[from]!, product[from + width]!];
-        const slope = Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3));
-        return (GELU ? 0.5 * gate * (1 + slope) : gate / (1 + Math.exp(-gate))) * up;
-      });
-      if (isF32) expect(maxError(new Float32Array(out!), expected), form.kernel).toBeLessThan(1e-4 * K);
-      const [gated] = await runKernel(
-        gpu,
-        'swiglu',
-        { WORKGROUP, GELU },
-        [
-          ...[await apart(), nan(rows * width)],
-          ...[packUniform('swiglu', { width, width4: width / 4, stride4: width / 2 }), step(rows)],
-        ],
-        [Math.ceil(width / 4 / WORKGROUP), rows],
-      );
-      expect(bits(out), form.kernel).toEqual(bits(gated));
-    }
-  });
+  it.each(['silu', 'gelu'] as const)(
+    'fused with the norm and a %s gate gives the bits of the separate kernels',
+    async (activation) => {
+      const [width, GELU] = [96, Number(activation === 'gelu')];
+      for (const form of served({ again: GELU === 1 })) {
+        const { fused, apart, product } = runner(form, rows, 2 * width);
+        const [out] = await fused('Gated', { GELU }, [nan(rows * width)]);
+        const expected = Array.from({ length: rows * width }, (_, at) => {
+          const from = Math.floor(at / width) * 2 * width + (at % width);
+          const [gate, up] = [product[from]!, product[from + width]!];
+          const slope = Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3));
+          return (GELU ? 0.5 * gate * (1 + slope) : gate / (1 + Math.exp(-gate))) * up;
+        });
+        if (isF32) expect(maxError(new Float32Array(out!), expected), form.kernel).toBeLessThan(1e-4 * K);
+        const [gated] = await runKernel(
+          gpu,
+          'swiglu',
+          { WORKGROUP, GELU },
+          [
+            ...[await apart(), nan(rows * width)],
+            ...[packUniform('swiglu', { width, width4: width / 4, stride4: width / 2 }), step(rows)],
+          ],
+          [Math.ceil(width / 4 / WORKGROUP), rows],
+        );
+        expect(bits(out), form.kernel).toEqual(bits(gated));
+      }
+    },
+  );
 
   it.each([
     [32, 2, 1, 'f16'],
     [48, 2, 1, 'f32'],
     [128, 1, 1, 'f16'],
   ] as const)(
-    'the norm, RoPE and KV write: head_dim %i, %i and %i heads, %s',
+    'fused with norm, RoPE and KV write gives the same bits: head_dim %i, %i query and %i KV heads, %s KV',
     async (headDim, heads, kvHeads, dtype) => {
       const [layer, layers, blockSize, blocks, scale] = [1, 2, 4, 3, 0.25];
       const [half, all] = [headDim / 2, heads + 2 * kvHeads];

@@ -26,10 +26,10 @@ interface Form {
   columns4: number;
 }
 
-/** On a software adapter, which compiles for long: only products differ from what f32 tries. */
+/** Whether a form may be skipped: on slow software adapters, where f16 differs from tested f32 forms only in products. */
 const isRepeated = (arithmetic: Arithmetic): boolean => arithmetic === 'f16' && devices.f32!.report.software;
 
-/** Every form that some adapter may choose and that sums along k in one go, as far as this one runs it. */
+/** Every form that sums along k in one go and that some adapter may choose, if this adapter can run it. */
 function formsInOne(arithmetic: Arithmetic): Form[] {
   const tiled = [32, 64].map((rows) => ({
     arithmetic,
@@ -66,7 +66,7 @@ function formsInOne(arithmetic: Arithmetic): Form[] {
   return [...portable, ...tiled, ...ofGpus, ...shuffled, ...wide];
 }
 
-/** Those that sum along k in parts. */
+/** The forms that sum along k in parts. */
 function formsInParts(arithmetic: Arithmetic): Form[] {
   if (!triesGpuKernels(devices.f32!)) return [];
   const split = splitForms(devices.f32!)
@@ -75,13 +75,13 @@ function formsInParts(arithmetic: Arithmetic): Form[] {
   return [...split, { arithmetic, kernel: 'gemmBlocked', overrides: { WHOLE: 0 }, rows: 64, columns4: 32 }];
 }
 
-/** Those of a group give the same bits. */
+/** Groups of forms; all forms of a group give the same bits. */
 const groups = (arithmetic: Arithmetic): Form[][] =>
   [formsInOne(arithmetic), formsInParts(arithmetic)].filter((forms) => forms.length > 0);
 
 const forms = (arithmetic: Arithmetic): Form[] => groups(arithmetic).flat();
 
-/** Two forms take columns by eights, one of them only halves. */
+/** gemmWide and gemmSplit need a multiple of 8 columns, and gemmSplit f16 weights. */
 const serves = ({ kernel }: Form, dtype: string, n: number): boolean =>
   (kernel !== 'gemmSplit' || dtype === 'f16') &&
   (n % 8 === 0 || (kernel !== 'gemmWide' && kernel !== 'gemmSplit'));
@@ -127,7 +127,7 @@ async function multiply(
   };
 }
 
-/** The largest error as a part of what halves may lose. */
+/** The largest error as a share of the f16 bound. */
 const f16Share = ({ out, expected, f16Bound }: Awaited<ReturnType<typeof multiply>>): number =>
   maxError(
     out.map((value, i) => (value - expected[i]!) / f16Bound[i]!),
@@ -149,7 +149,7 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
     ['f16', 2, 332, 40, true],
     ['f16', 9, 1092, 40, true],
   ] as const)(
-    '%s weights, %i x %i x %i, bias %s: every form, against float64',
+    'matches float64 in every form: %s weights, %i x %i x %i, bias %s',
     async (dtype, m, k, n, useBias) => {
       for (const form of forms(arithmetic)) {
         if (!serves(form, dtype, n)) continue;
@@ -158,14 +158,14 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
         if (arithmetic === 'f32') expect(error, JSON.stringify(form)).toBeLessThan(1e-5 * k);
         else {
           expect(f16Share(product), JSON.stringify(form)).toBeLessThan(1);
-          // Halves it is, and no f32 in their place.
+          // The products were really in f16, not in f32.
           expect(error, JSON.stringify(form)).toBeGreaterThan(1e-5 * k);
         }
       }
     },
   );
 
-  it('adds to what is there, after the bias: the same bits in every form', async () => {
+  it('adds the residual after the bias, with the same bits in every form', async () => {
     const [m, k, n] = [5, 44, 72];
     const residual = randomValues(m * n, 4);
     for (const group of groups(arithmetic)) {
@@ -180,7 +180,7 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
     }
   });
 
-  it('gives a row the same bits in every form, for any shape, however its weights lie', async () => {
+  it('gives a row the same bits in every form, for any shape and panel width', async () => {
     const size = (most: number) => fc.integer({ min: 1, max: most });
     const shape = fc.tuple(
       size(70),
@@ -210,9 +210,9 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
     ['larger than any half, beside small ones', 1e7, 1e-3],
     ['smaller than any half', 1e-9, 1e-12],
     ['of all sizes', 1e30, 1e-30],
-  ])('takes values %s', async (_, most, least) => {
+  ])('stays within the f16 bound for values %s', async (_, most, least) => {
     const [m, k, n] = [5, 44, 72];
-    // Each row, and each value of it, of another size; zeros too.
+    // Every row and value has a different magnitude; some are zero.
     const a = randomValues(m * k, 5).map((value, i) => {
       const share = ((i * 7919) % 97) / 96;
       return i % 11 === 0 ? 0 : value * least * (most / least) ** share;
@@ -223,7 +223,7 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
     }
   });
 
-  it('lets NaN through', async () => {
+  it('propagates NaN to its whole row and to no other', async () => {
     const [m, k, n] = [5, 44, 72];
     const a = randomValues(m * k, 6);
     a[2 * k + 17] = Number.NaN;

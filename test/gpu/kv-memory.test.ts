@@ -29,7 +29,7 @@ async function write(memory: GpuKvMemory, ids: readonly number[], salt = 0): Pro
   await staged.commit(0, ids);
 }
 
-it('brings back what was staged, block by block, in the order asked for', async () => {
+it('gather returns staged blocks in the requested order', async () => {
   const memory = await openMemory();
   await write(memory, [3], 9);
   await write(memory, [5, 6, 7, 30, 2]);
@@ -44,7 +44,7 @@ it('brings back what was staged, block by block, in the order asked for', async 
   expect(await memory.readBlock(3)).toEqual(content([3], 9));
 });
 
-it('makes a block zeros before it is used for the first time, and never again', async () => {
+it('clear zeroes a block only before its first use', async () => {
   const memory = await openMemory();
   await write(memory, [3, 4, 8]);
   memory.clear([3, 8]);
@@ -56,7 +56,7 @@ it('makes a block zeros before it is used for the first time, and never again', 
   expect((await memory.readBlock(4)).every((byte) => byte === 0)).toBe(true);
 });
 
-it('takes of a software adapter only the pages of blocks that are used', async () => {
+it('on a software adapter only the pages of used blocks are resident', async () => {
   gpu = await openTestDevice();
   const mib = 2 ** 20;
   const before = process.memoryUsage.rss();
@@ -74,7 +74,7 @@ it('takes of a software adapter only the pages of blocks that are used', async (
   if (gpu.report.software) expect(process.memoryUsage.rss() - before).toBeLessThan(60 * mib);
 });
 
-it('copies a block as one piece a layer, each to a place of its own, and brings the same bytes back', async () => {
+it('with one piece per layer, gather copies each piece from its place and returns the same bytes', async () => {
   const memory = await openMemory(4);
   await write(memory, [5, 6, 7, 30, 2]);
   const gathered = await memory.gather(0, [2, 5, 6]);
@@ -97,7 +97,7 @@ it('copies a block as one piece a layer, each to a place of its own, and brings 
 });
 
 it.each([1, 4])(
-  'one block is read whole, though the first group does not fill it, in %i piece(s)',
+  'readBlock returns a whole block even if the first group does not fill it, in %i piece(s)',
   async (pieces) => {
     gpu = await openTestDevice();
     const memory = new GpuKvMemory({
@@ -112,7 +112,7 @@ it.each([1, 4])(
 );
 
 it.each([1, 4])(
-  'copies of a group with fewer layers than a block holds only these, in %i piece(s)',
+  'copies of a group with fewer layers than a block move only those layers, in %i piece(s)',
   async (pieces) => {
     gpu = await openTestDevice();
     const used = 192;
@@ -128,7 +128,7 @@ it.each([1, 4])(
     const gathered = await memory.gather(1, [30, 5]);
     expect([...gathered.bytes]).toEqual(new Array(2 * used).fill(7));
     gathered.release();
-    // What lies behind its layers is as it was.
+    // The bytes behind its layers are unchanged.
     const whole = content(ids);
     for (const [i, id] of ids.entries())
       expect([...(await memory.readBlock(id)).slice(used)]).toEqual([
@@ -142,14 +142,14 @@ it.each([1, 4])(
   },
 );
 
-it('copies neighbouring blocks as one when they are contiguous', async () => {
+it('gather copies neighbouring blocks with one descriptor', async () => {
   const memory = await openMemory();
   const gathered = await memory.gather(0, [2, 5, 6]);
   expect(gathered.descriptors).toBe(2);
   gathered.release();
 });
 
-it('serves more gathers and stages than the ring has places, also while others are held', async () => {
+it('more gathers and stages than staging buffers are served, also while earlier ones are held', async () => {
   const memory = await openMemory();
   await Promise.all(Array.from({ length: 12 }, (_, i) => write(memory, [i + 1], i)));
   const reads = Array.from({ length: 12 }, async (_, i) => {
@@ -165,27 +165,27 @@ it('serves more gathers and stages than the ring has places, also while others a
   });
 });
 
-it('gives a discarded stage back', async () => {
+it('a discarded stage frees its buffer', async () => {
   const memory = await openMemory();
   for (let i = 0; i < 9; i++) (await memory.stage(blockBytes)).discard();
   await write(memory, [1]);
   expect(await memory.readBlock(1)).toEqual(content([1]));
 });
 
-it('poisons blocks with NaN', async () => {
+it('poison fills blocks with NaN', async () => {
   const memory = await openMemory();
   memory.poison(0, [4]);
   const halves = new Uint16Array((await memory.readBlock(4)).buffer);
   expect([...halves].every((bits) => (bits & 0x7c00) === 0x7c00 && (bits & 0x3ff) !== 0)).toBe(true);
 });
 
-it('refuses blocks that do not exist, and the null block', async () => {
+it('gather refuses unknown blocks and the null block', async () => {
   const memory = await openMemory();
   await expect(memory.gather(0, [40])).rejects.toThrow('there is no block 40');
   await expect(memory.gather(0, [0])).rejects.toThrow('there is no block 0');
 });
 
-it('says how many blocks would fit', async () => {
+it('a memory with too many blocks is refused with the number that fits', async () => {
   gpu = await openTestDevice();
   const limit = gpu.device.limits.maxStorageBufferBindingSize;
   const numBlocks = Math.floor(limit / 65536) + 7;
@@ -194,7 +194,7 @@ it('says how many blocks would fit', async () => {
   expect(create).toThrow(`use ${numBlocks - 7} blocks or fewer`);
 });
 
-it('rejects what is pending when the device ends, and everything afterwards', async () => {
+it('when the device is destroyed, pending and later operations reject with EngineDeadError', async () => {
   const memory = await openMemory();
   const held = await memory.gather(0, [1]);
   const pending = Array.from({ length: 10 }, () => memory.gather(0, [1, 2]));
@@ -202,7 +202,7 @@ it('rejects what is pending when the device ends, and everything afterwards', as
   const commit = staged.commit(0, [1]);
   gpu.destroy();
   const results = await Promise.allSettled([...pending, commit]);
-  // More than the ring has places: the last cannot have begun.
+  // More than there are staging buffers: the last cannot have begun.
   expect(results[9]!.status).toBe('rejected');
   for (const result of results) {
     if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(EngineDeadError);
@@ -212,7 +212,7 @@ it('rejects what is pending when the device ends, and everything afterwards', as
   await expect(memory.stage(blockBytes)).rejects.toThrow(EngineDeadError);
 });
 
-it('keeps staging buffers of a chunk of a transfer each, or of the whole pool where that is less', async () => {
+it('each staging buffer holds one transfer chunk, or the whole pool if that is smaller', async () => {
   gpu = await openTestDevice();
   const memoryOf = (numBlocks: number, bytes: number) =>
     new GpuKvMemory({ gpu, numBlocks, blockBytes: bytes, kvDtype: 'f16', clock: systemClock });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Defer, easedImmediate } from '../../src/platform/node/polling.ts';
 
-/** Polls `times`, a turn taking `turnMs` and a sleep 0.2 ms: when it slept, by the number of the question. */
+/** Polls `times` times; each event loop turn takes `turnMs`, a sleep 0.2 ms. Returns the polls before which it slept. */
 function sleepsOf(times: number, turnMs: (i: number) => number): number[] {
   let nowMs = 0;
   const sleeps: number[] = [];
@@ -20,18 +20,18 @@ function sleepsOf(times: number, turnMs: (i: number) => number): number[] {
   return sleeps;
 }
 
-describe('polling beside a software adapter', () => {
-  it('sleeps before every question after some turns in a row', () => {
+describe('polling a software adapter', () => {
+  it('sleeps before every poll once several polls have been made in a row', () => {
     const sleeps = sleepsOf(100, () => 0.01);
     expect(sleeps[0]).toBeGreaterThan(5);
     expect(sleeps).toEqual(Array.from({ length: 101 - sleeps[0]! }, (_, i) => sleeps[0]! + i));
   });
 
-  it('never sleeps in waits that end soon', () => {
+  it('never sleeps in short waits', () => {
     expect(sleepsOf(100, (i) => (i % 8 === 0 ? 5 : 0.01))).toEqual([]);
   });
 
-  it('asks eagerly again in the next wait', () => {
+  it('does not sleep at first in the next wait', () => {
     const sleeps = sleepsOf(60, (i) => (i === 30 ? 5 : 0.01));
     const eager = sleeps[0]! - 1;
     expect(sleeps).not.toContain(31);
@@ -39,7 +39,7 @@ describe('polling beside a software adapter', () => {
     expect(sleeps).toContain(31 + eager);
   });
 
-  it('passes the arguments on, and what the immediate gives', () => {
+  it('passes on the arguments, and the return value of the immediate', () => {
     const got: unknown[] = [];
     const immediate: Defer = (callback, ...args) => {
       callback(...args);

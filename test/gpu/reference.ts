@@ -1,4 +1,4 @@
-/** Float64 references of the kernels, written apart from the model's oracle. */
+/** Float64 references for the kernels, independent of the model's oracle. */
 import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
 
 /** Reproducible numbers in (-1, 1). */
@@ -10,7 +10,7 @@ export function randomValues(count: number, seed: number): Float32Array {
   });
 }
 
-/** What a device keeps of values as f16 or f32, and the same as numbers. */
+/** The values as a device stores them in f16 or f32, and the same rounded values as numbers. */
 export function store(
   values: Float32Array,
   dtype: 'f16' | 'f32',
@@ -20,7 +20,7 @@ export function store(
   return { data, values: Float32Array.from(data, halfToFloat) };
 }
 
-/** [k][n], row by row, as panels of so many columns, one after the other; the last has what is left. */
+/** Turns a row-major [k][n] matrix into consecutive panels of `panel` columns; the last has the rest. */
 export function inPanels<T extends Float32Array | Uint16Array>(
   rows: T,
   k: number,
@@ -57,9 +57,9 @@ export function matmul(
 }
 
 /**
- * How far a product computed in halves may be from the exact one, value by value: six roundings by 2^-11 of each term (of
- * a's value, of the weight, of the product and of three sums), what is lost below the halves' range, which is 2^-25 of the
- * largest of four values of a at each rounding, and the sum in f32.
+ * The error bound of an f16 product, for each value. It adds up six roundings by 2^-11 of each term (a's value, the
+ * weight, the product and three sums), the loss below the range of f16 (2^-25 of the largest of four values of a, at
+ * each rounding), and the f32 sum.
  */
 export function f16Bound(
   a: ArrayLike<number>,
@@ -86,7 +86,7 @@ export function f16Bound(
   return out;
 }
 
-/** softmax(q K^T) V of one head over the last `window` of keys 0 .. length - 1, [position][d]; q is scaled already. */
+/** softmax(q K^T) V of one head over the last `window` of keys 0 .. length - 1, [position][d]; q is already scaled. */
 export function attention(
   q: ArrayLike<number>,
   keys: ArrayLike<number>,
@@ -111,7 +111,7 @@ export function attention(
   });
 }
 
-/** The largest |a - b|; NaN anywhere gives NaN. */
+/** The largest |a - b|; NaN if any difference is NaN. */
 export function maxError(a: ArrayLike<number>, b: ArrayLike<number>): number {
   if (a.length < b.length) return Number.NaN;
   let worst = 0;

@@ -1,4 +1,4 @@
-/** Embedding, RMSNorm, RoPE with KV write, the gated activation. */
+/** The kernels that work on rows: embedding, RMSNorm, RoPE with KV write, the gated activation. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
@@ -18,7 +18,7 @@ afterAll(() => gpu.destroy());
 const WORKGROUP = 64;
 const step = (rows: number, logit_rows = 0) => packUniform('step', { rows, logit_rows });
 
-it.each(['f16', 'f32'] as const)('embedding reads columns, %s', async (dtype) => {
+it.each(['f16', 'f32'] as const)('the embedding kernel reads columns of a matrix in %s', async (dtype) => {
   const [hidden, vocab] = [12, 92];
   const { data, values } = store(randomValues(hidden * vocab, 1), dtype);
   const ids = [7, 0, 91, 64, 63, 7];
@@ -45,7 +45,7 @@ it.each(['f16', 'f32'] as const)('embedding reads columns, %s', async (dtype) =>
   expect([...new Float32Array(x!)]).toEqual(expected);
 });
 
-it('embedding of a piece of the vocabulary, scaled, leaves rows of other pieces as they are', async () => {
+it('the embedding kernel scales rows of its vocabulary piece and leaves other rows unchanged', async () => {
   const [hidden, columns, first, scale] = [8, 8, 16, 2.5];
   const values = randomValues(hidden * columns, 1);
   const ids = [15, 16, 23, 24, 0];
@@ -77,12 +77,12 @@ it('embedding of a piece of the vocabulary, scaled, leaves rows of other pieces 
   expect([...new Float32Array(x!)]).toEqual(expected);
 });
 
-describe('rms norm', () => {
+describe('the RMSNorm kernel', () => {
   it.each([
     ['plain', { ADD: 0, GATHER: 0 }],
     ['added to the residual', { ADD: 1, GATHER: 0 }],
     ['of gathered rows', { ADD: 0, GATHER: 1 }],
-  ] as const)('%s, a width that is no multiple of 4', async (_, overrides) => {
+  ] as const)('matches float64 for a width that is not a multiple of 4: %s', async (_, overrides) => {
     const [rows, hidden, hidden4] = [5, 278, 70];
     const width = 4 * hidden4;
     const padded = (seed: number) =>
@@ -122,7 +122,7 @@ it.each([
   ['f32', 4, 2, 2, false, 4],
   ['f16', 256, 4, 1, true, 16],
 ] as const)(
-  'rope and KV write: KV %s, head_dim %i, %i query and %i KV heads, QK norm %s',
+  'RoPE with KV write matches float64: KV %s, head_dim %i, %i query and %i KV heads, QK norm %s',
   async (dtype, headDim, heads, kvHeads, qkNorm, blockSize) => {
     const [layer, layers, rows, numBlocks] = [1, 3, 6, 5];
     const half = headDim / 2;
@@ -208,31 +208,34 @@ it.each([
 it.each([
   ['silu', 0],
   ['gelu', 1],
-] as const)('%s of the gate, a width that is no multiple of 4', async (activation, GELU) => {
-  const [rows, width] = [3, 10];
-  const [width4, stride4] = [3, 5];
-  const gateUp = randomValues(rows * 4 * stride4, 1).map((x) => 6 * x);
-  // Far out, where an exponential of the argument is no number.
-  gateUp.set([-40, 40, -12, 12]);
-  const [out] = await runKernel(
-    gpu,
-    'swiglu',
-    { WORKGROUP, GELU },
-    [
-      gateUp,
-      new Float32Array(rows * 4 * width4).fill(Number.NaN),
-      packUniform('swiglu', { width, width4, stride4 }),
-      step(rows),
-    ],
-    [1, rows],
-  );
-  const expected = Array.from({ length: rows * 4 * width4 }, (_, at) => {
-    const [row, i] = [Math.floor(at / (4 * width4)), at % (4 * width4)];
-    if (i >= width) return 0;
-    const gate = gateUp[row * 4 * stride4 + i]!;
-    const slope = GELU ? Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3)) : null;
-    const activated = slope === null ? gate / (1 + Math.exp(-gate)) : 0.5 * gate * (1 + slope);
-    return activated * gateUp[row * 4 * stride4 + width + i]!;
-  });
-  expect(maxError(new Float32Array(out!), expected), activation).toBeLessThan(1e-5);
-});
+] as const)(
+  'the gated %s matches float64 for a width that is not a multiple of 4',
+  async (activation, GELU) => {
+    const [rows, width] = [3, 10];
+    const [width4, stride4] = [3, 5];
+    const gateUp = randomValues(rows * 4 * stride4, 1).map((x) => 6 * x);
+    // Extreme values, where an exponential of the argument overflows.
+    gateUp.set([-40, 40, -12, 12]);
+    const [out] = await runKernel(
+      gpu,
+      'swiglu',
+      { WORKGROUP, GELU },
+      [
+        gateUp,
+        new Float32Array(rows * 4 * width4).fill(Number.NaN),
+        packUniform('swiglu', { width, width4, stride4 }),
+        step(rows),
+      ],
+      [1, rows],
+    );
+    const expected = Array.from({ length: rows * 4 * width4 }, (_, at) => {
+      const [row, i] = [Math.floor(at / (4 * width4)), at % (4 * width4)];
+      if (i >= width) return 0;
+      const gate = gateUp[row * 4 * stride4 + i]!;
+      const slope = GELU ? Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3)) : null;
+      const activated = slope === null ? gate / (1 + Math.exp(-gate)) : 0.5 * gate * (1 + slope);
+      return activated * gateUp[row * 4 * stride4 + width + i]!;
+    });
+    expect(maxError(new Float32Array(out!), expected), activation).toBeLessThan(1e-5);
+  },
+);

@@ -4,7 +4,7 @@ import { KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/ke
 import { dispatch, type KernelInput, type Workgroups } from '../../src/lab/verify/kernel-bench.ts';
 import { readShader } from './adapter.ts';
 
-/** Bindings in order; an array for each, also for what is written. Returns what the written ones hold afterwards. */
+/** `inputs`: one array per binding, in order, written bindings included. Returns the final content of the written ones. */
 export async function runKernel(
   gpu: GpuDevice,
   name: KernelName,

@@ -41,7 +41,7 @@ async function sample(logits: readonly Float32Array[], requests: readonly Sample
   return logits.map((_, i) => ({ token: words[4 * i]!, digest: `${words[4 * i + 1]} ${words[4 * i + 2]}` }));
 }
 
-/** What a draw should give, in float64; null where the draw is too near to a boundary to tell. */
+/** The expected token in float64; null if the draw is too close to a boundary to tell. */
 function expectedToken(
   logits: Float32Array,
   { params, outputIndex, forbiddenTokenIds }: SampleRequest,
@@ -80,7 +80,7 @@ function expectedToken(
 }
 
 describe('sampling', () => {
-  it('greedy takes the largest, the lowest id of equals, never a forbidden one', async () => {
+  it('without temperature takes the largest allowed logit, the lowest id on ties', async () => {
     const logits = randomValues(333, 9);
     logits[200] = 5;
     logits[77] = 5;
@@ -98,7 +98,7 @@ describe('sampling', () => {
     ['temperature 1', { temperature: 1 }],
     ['top-k 1', { temperature: 1, topK: 1 }],
     ['top-p 0.1', { temperature: 1, topP: 0.1 }],
-  ])('%s never chooses what is no number, and nothing where all are none', async (_, params) => {
+  ])('with %s never chooses NaN, and returns no token if all logits are NaN', async (_, params) => {
     const one = new Float32Array(100).fill(Number.NaN);
     one[9] = -3;
     one[70] = -50;
@@ -116,7 +116,7 @@ describe('sampling', () => {
     ['top-k above 32 bits', { temperature: 1, topK: 2 ** 32 + 1 }],
     ['top-p 0.6', { temperature: 1, topP: 0.6 }],
     ['top-k 20 and top-p 0.9', { temperature: 1, topK: 20, topP: 0.9 }],
-  ])('%s chooses as float64 does', async (_, params) => {
+  ])('with %s chooses the token of float64', async (_, params) => {
     const rows = Array.from({ length: 40 }, (_, i) => randomValues(417, i + 1).map((x) => 4 * x));
     const requests = rows.map((_, i) =>
       sampleOf({ ...params, seed: 12345678901 }, i, i % 2 ? [i, i + 1] : []),
@@ -145,7 +145,7 @@ describe('sampling', () => {
     });
   });
 
-  it('digests the row: equal rows equally, one bit or two swapped values otherwise', async () => {
+  it('gives equal rows equal digests, and others if one bit or the order differs', async () => {
     const row = randomValues(130, 3);
     const flipped = row.slice();
     new Uint32Array(flipped.buffer)[129]! ^= 1;

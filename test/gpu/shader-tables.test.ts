@@ -1,4 +1,4 @@
-/** The tables in src/gpu say what the shaders say. No GPU. */
+/** The tables in src/gpu agree with the shaders. Needs no GPU. */
 import { describe, expect, it } from 'vitest';
 import { type KernelName, kernels, shaderFiles, shaderText } from '../../src/gpu/kernels.ts';
 import { packUniform, uniformLayouts } from '../../src/gpu/uniforms.ts';
@@ -36,7 +36,7 @@ function structFields(code: string, name: string): [string, string][] | null {
   return [...body.matchAll(/(\w+): (\w+),/g)].map((match) => [match[1]!, match[2]!]);
 }
 
-describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
+describe.each(Object.keys(kernels) as KernelName[])('the kernel %s', (name) => {
   const { bindings } = kernels[name];
 
   it('has its bindings in the shader’s order', async () => {
@@ -62,7 +62,7 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
       expect(type === 'Params' ? own !== null : Object.hasOwn(shared, type!), type).toBe(true);
   });
 
-  it('names in its header the parts that follow it', async () => {
+  it('lists in its header the parts that follow it', async () => {
     const [shader, ...parts] = shaderFiles(name, 'f32').map((file) =>
       file.replace('products_f32', 'products'),
     );
@@ -73,7 +73,7 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
     expect(ends.map((end) => [...always, ...names(end)])).toContainEqual(parts);
   });
 
-  it('asks for f16 where it computes in it', async () => {
+  it('enables f16 only if it computes in f16', async () => {
     const inF16 = shaderFiles(name, 'f16').includes('parts/products_f16');
     expect(inF16).toBe(name.startsWith('gemm'));
     const texts = await Promise.all(
@@ -84,7 +84,7 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
   });
 });
 
-it('packs each field into 4 bytes, padded to 16', () => {
+it('packUniform packs each field into 4 bytes, padded to 16', () => {
   const packed = packUniform('rmsNorm', { hidden: 3, hidden4: 4, eps: 0.5 });
   expect(packed.byteLength).toBe(16);
   expect([...new Uint32Array(packed, 0, 2)]).toEqual([3, 4]);

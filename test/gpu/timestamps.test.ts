@@ -1,9 +1,9 @@
-/** How device times are moved onto the host's clock. No GPU. */
+/** The conversion of device times to the host's clock. Needs no GPU. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { ClockAlignment } from '../../src/gpu/timestamps.ts';
 
-it('finds the offset of the device’s clock as closely as its submits allow', () => {
+it('clock alignment finds the offset of the device’s clock as closely as its submits allow', () => {
   const submit = fc.record({ gap: fc.nat(50), before: fc.nat(40), length: fc.nat(100), after: fc.nat(40) });
   fc.assert(
     fc.property(
@@ -32,7 +32,7 @@ it('finds the offset of the device’s clock as closely as its submits allow', (
   );
 });
 
-it('starts over when the clocks have drifted apart', () => {
+it('clock alignment starts over when the clocks have drifted apart', () => {
   const alignment = new ClockAlignment();
   const note = (deviceMs: number, hostMs: number) => {
     const times = { startNs: deviceMs * 1e6, endNs: (deviceMs + 1) * 1e6 };

@@ -4,7 +4,7 @@ import type { GpuDevice } from '../../src/gpu/device.ts';
 import { createActivations } from '../../src/model/activations.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 
-it('says which buffer an adapter cannot bind, and what makes it smaller, before it is made', () => {
+it('createActivations rejects a buffer that the adapter cannot bind, and names the option that makes it smaller', () => {
   const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 27 };
   const gpu = { report: { name: 'Nobody' }, device: { limits } } as unknown as GpuDevice;
   const make = () =>

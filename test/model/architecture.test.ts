@@ -16,7 +16,7 @@ const read = (config: object, generation?: object) =>
   );
 
 const qwen3 = { architectures: ['Qwen3ForCausalLM'] };
-/** Every second layer full. */
+/** Every second layer has full attention. */
 const gemma3 = {
   architectures: ['Gemma3ForCausalLM'],
   sliding_window: 16,
@@ -56,7 +56,7 @@ describe('config.json', () => {
     });
   });
 
-  it('takes defaults that Hugging Face has', async () => {
+  it('uses the defaults of Hugging Face for missing fields', async () => {
     const {
       num_key_value_heads: _,
       head_dim: __,
@@ -74,7 +74,7 @@ describe('config.json', () => {
     });
   });
 
-  it('collects end tokens of both files, as numbers or lists', async () => {
+  it('and generation_config.json together give the end tokens, as numbers or lists', async () => {
     expect((await read(oddConfig, { eos_token_id: [3, 0] })).eosTokenIds).toEqual([0, 3]);
     expect((await read({ ...oddConfig, eos_token_id: [1, 2] })).eosTokenIds).toEqual([1, 2]);
     expect((await read({ ...oddConfig, eos_token_id: null })).eosTokenIds).toEqual([]);
@@ -102,7 +102,7 @@ describe('config.json', () => {
     expect(now).toMatchObject({ ropeTheta: 5e5, ropeScaling: wanted });
   });
 
-  it('knows which parts have biases and norms', async () => {
+  it('determines which parts have biases and QK norms, by family', async () => {
     const of = async (family: string, more: object = {}) => {
       const a = await read({ ...oddConfig, architectures: [`${family}ForCausalLM`], ...more });
       return [a.qkvBias, a.oBias, a.mlpBias, a.qkNorm];
@@ -115,7 +115,7 @@ describe('config.json', () => {
     expect(await of('Gemma3')).toEqual([false, false, false, true]);
   });
 
-  it('accepts a window that no layer uses', async () => {
+  it('may name a sliding window that no layer uses', async () => {
     const qwen2 = { ...oddConfig, architectures: ['Qwen2ForCausalLM'] };
     await expect(read({ ...qwen2, sliding_window: 8, use_sliding_window: false })).resolves.toBeDefined();
     await expect(
@@ -189,7 +189,7 @@ describe('config.json', () => {
     [{ head_dim: 3 }, /head_dim is 3: wanted an even whole number/],
     [{ hidden_size: 'big' }, /config.json: hidden_size: .*expected number/],
     [{ eos_token_id: 7 }, /token id 7 is outside the vocabulary of 7/],
-  ])('refuses %j in one sentence', async (change, message) => {
+  ])('with %j is refused in one sentence', async (change, message) => {
     const error = await read({ ...oddConfig, ...change }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(ModelError);
     expect((error as Error).message).toMatch(message);
@@ -197,14 +197,14 @@ describe('config.json', () => {
     expect((error as Error).message).not.toContain('\n');
   });
 
-  it('names the architecture of a model that says its sizes in other words', async () => {
+  it('of an unsupported architecture is refused by its name, even if its size fields differ', async () => {
     const gpt2 = { architectures: ['GPT2LMHeadModel'], model_type: 'gpt2', n_embd: 768, vocab_size: 50_257 };
     await expect(read(gpt2)).rejects.toThrow(
       'config.json: the architecture GPT2LMHeadModel is not supported: wanted one of LlamaForCausalLM',
     );
   });
 
-  it('names the file whose end token is none', async () => {
+  it('with an end token outside the vocabulary is refused with the name of the file that has it', async () => {
     await expect(read(oddConfig, { eos_token_id: [0, 99] })).rejects.toThrow(
       'some/model/generation_config.json: token id 99 is outside the vocabulary of 7',
     );
@@ -213,7 +213,7 @@ describe('config.json', () => {
   const sliding = (window: number) => ({ kind: 'sliding', window });
   const full = { kind: 'full' };
 
-  it('gives the hybrid fixtures their windows, and Gemma what else it has', async () => {
+  it('gives the hybrid fixtures their windows, and Gemma its other features', async () => {
     const fixture = (name: string) => readArchitecture(directorySource(`test/fixtures/hf/${name}`));
     expect(await fixture('gemma3-hybrid')).toMatchObject({
       attention: [...new Array(5).fill(sliding(32)), full, sliding(32)],
@@ -233,7 +233,7 @@ describe('config.json', () => {
     expect((await fixture('qwen3-hybrid-window')).attention).toEqual([sliding(32), full, sliding(32), full]);
   });
 
-  it('knows the layers of published configs, and of the newer ones', async () => {
+  it('gives each layer its attention kind in older and newer formats', async () => {
     const attention = async (config: object) =>
       (await read({ ...oddConfig, num_hidden_layers: 3, ...config })).attention;
     const mistral = { architectures: ['MistralForCausalLM'] };
@@ -249,7 +249,7 @@ describe('config.json', () => {
     expect(await attention({ ...noPattern, layer_types: types })).toEqual([full, sliding(16), full]);
   });
 
-  it('reads a rotary base for each kind of layer, flat and by type', async () => {
+  it('gives each kind of layer its rotary base, from flat fields or by layer type', async () => {
     const { rope_theta: _, ...rest } = { ...oddConfig, num_hidden_layers: 2 };
     const linear = { ropeTheta: 1e6, ropeScaling: { type: 'linear', factor: 8 } };
     const local = { ropeTheta: 10_000, ropeScaling: null };
@@ -265,7 +265,7 @@ describe('config.json', () => {
     });
   });
 
-  it('takes the text part of Gemma 3 that sees, with what its class has where it says nothing', async () => {
+  it('of multimodal Gemma 3 gives its text model, with the class defaults for missing fields', async () => {
     // huggingface.co/google/gemma-3-4b-it, config.json
     const architecture = await read({
       architectures: ['Gemma3ForConditionalGeneration'],
@@ -299,7 +299,7 @@ describe('config.json', () => {
     expect(architecture.attention[5]).toEqual(full);
   });
 
-  it('names a missing and a broken config.json', async () => {
+  it('is named in the error when it is missing or not JSON', async () => {
     await expect(readArchitecture(memorySource('m', {}))).rejects.toThrow('m has no config.json');
     await expect(readArchitecture(memorySource('m', { 'config.json': '{' }))).rejects.toThrow(
       /m\/config.json is not JSON/,
@@ -308,7 +308,7 @@ describe('config.json', () => {
 });
 
 describe('presets', () => {
-  it('have the parameters of the public models', () => {
+  it('have the parameter counts of the public models', () => {
     const counts = presetNames.map((name) => [name, countParameters(presetArchitecture(name))]);
     expect(Object.fromEntries(counts)).toMatchObject({
       'smollm2-135m': 134_515_008,
@@ -319,7 +319,7 @@ describe('presets', () => {
     });
   });
 
-  it('take 8,192 tokens or more and sizes that the kernels like', () => {
+  it('take at least 8,192 tokens and have sizes that the kernels support', () => {
     for (const name of presetNames) {
       const { maxModelLen, numHeads, numKvHeads, hiddenSize, vocabSize } = presetArchitecture(name);
       expect(maxModelLen).toBeGreaterThanOrEqual(8192);
@@ -327,14 +327,14 @@ describe('presets', () => {
     }
   });
 
-  it('suggest the nearest name', async () => {
+  it('are suggested by the nearest name for an unknown model', async () => {
     await expect(loadArchitecture('tinny', null)).rejects.toThrow("did you mean 'tiny'?");
     await expect(loadArchitecture('MODEL', null)).rejects.not.toThrow('did you mean');
     await expect(loadArchitecture('Qwen2.5-0.5', null)).rejects.toThrow("did you mean 'qwen2.5-0.5b'?");
     await expect(loadArchitecture('recal', null)).rejects.toThrow(ModelError);
   });
 
-  it('win over files of the same name', async () => {
+  it('take precedence over a folder of files', async () => {
     const files = directorySource('models/recall');
     expect((await loadArchitecture('nano', files)).vocabSize).toBe(512);
     expect((await loadArchitecture('recall', files)).vocabSize).toBe(1024);

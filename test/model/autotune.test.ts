@@ -7,7 +7,7 @@ import { adapterForm } from '../../src/model/kernel-variants.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 
-/** A clock that only runs move, by as many milliseconds as they take. */
+/** Runs with the given durations in milliseconds, and a clock that only they advance. */
 function runsOf(times: readonly (readonly number[])[]) {
   let now = 0;
   const turns = times.map(() => 0);
@@ -20,7 +20,7 @@ function runsOf(times: readonly (readonly number[])[]) {
 }
 
 describe('autotune', () => {
-  it('takes the fastest by the median, without the first run, which compiles', async () => {
+  it('chooses the fastest by median, ignoring the first run, which compiles', async () => {
     const { runs, clock } = runsOf([
       [1, 10],
       [900, 5, 5, 40, 5],
@@ -29,18 +29,18 @@ describe('autotune', () => {
     expect(await fastestOf(runs, clock)).toBe(1);
   });
 
-  it('stays with the first unless another is clearly faster', async () => {
+  it('keeps the first unless another is clearly faster', async () => {
     const { runs, clock } = runsOf([[10], [9.7]]);
     expect(await fastestOf(runs, clock)).toBe(0);
   });
 
-  it('ends soon after its time, however slow the adapter is', async () => {
+  it('stops soon after its time limit, however slow the adapter is', async () => {
     const { runs, clock, turns } = runsOf([[1000], [1000], [1000]]);
     await fastestOf(runs, clock);
     expect(turns).toEqual([4, 4, 4]);
   });
 
-  it('says of a model that is too large for the adapter what is, before it makes anything', async () => {
+  it('rejects a model whose weights are too large for the adapter before it creates any kernel', async () => {
     const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 27 };
     const gpu = { report: { name: 'Nobody', limits } } as unknown as GpuDevice;
     const architecture = { ...presetArchitecture('nano'), hiddenSize: 4096, intermediateSize: 11_008 };
@@ -52,7 +52,7 @@ describe('autotune', () => {
     );
   });
 
-  it('measures only forms that there are, those that an adapter takes unmeasured first', () => {
+  it('measures only existing forms, with the default form of the adapter first', () => {
     for (const lanes of [null, 4, 8, 32, 64]) {
       const form = adapterForm({ subgroupSize: lanes, software: false });
       const candidates = gemmCandidates(form);

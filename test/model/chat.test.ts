@@ -10,7 +10,7 @@ import { directorySource } from '../../src/platform/node/files.ts';
 const user = (content: string): ChatMessage => ({ role: 'user', content });
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
 
-/** With its tokenizer as a function. */
+/** The model with its tokenizer's `encode` as a function. */
 const withEncode = <T extends { tokenizer: Tokenizer }>(model: T) => ({
   ...model,
   encode: (text: string) => model.tokenizer.encode(text),
@@ -27,7 +27,7 @@ describe('the next turn of the recall model', () => {
     conversations: Conversation[];
   };
 
-  it.each(conversations)('has the ids that Hugging Face has: $name', async ({ turns }) => {
+  it.each(conversations)('has the token ids of Hugging Face: $name', async ({ turns }) => {
     const { chat, encode } = await recall;
     let messages: ChatMessage[] = [];
     let history: number[] = [];
@@ -43,7 +43,7 @@ describe('the next turn of the recall model', () => {
     }
   });
 
-  it('closes an answer that was cut off, and keeps ids that its text would not encode to', async () => {
+  it('closes a truncated answer and keeps its token ids, although its text would encode to others', async () => {
     const { chat, tokenizer, encode } = await recall;
     const prompt = await chat.encodePrompt([user('hi')], encode);
     const letters = ['h', 'e', 'l', 'l', 'o'].map((letter) => tokenizer.encode(letter)[0]!);
@@ -57,7 +57,7 @@ describe('the next turn of the recall model', () => {
     expect(next.promptTokenIds).toEqual([...prompt, ...letters, 0, 1, ...tokenizer.encode('and?'), 2]);
   });
 
-  it('says what the template refuses', async () => {
+  it('is refused with the reason that the template gives, or when no answer came before', async () => {
     const { chat, encode } = await recall;
     expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], 'generation_prompt')).toThrow(
       "the model's chat template rejects the messages: this model knows the roles user and assistant only",
@@ -68,7 +68,7 @@ describe('the next turn of the recall model', () => {
   });
 });
 
-describe('other templates', () => {
+describe('a chat template', () => {
   const load = async (template: unknown, more: Record<string, string> = {}) => {
     const { tokenizer } = await loadTokenizer('nano', null);
     const config = { chat_template: template, bos_token: { content: '!' }, eos_token: '\u2404' };
@@ -81,7 +81,7 @@ describe('other templates', () => {
     `${assistantText}\n{% endif %}{% endfor %}{% if add_generation_prompt %}A{% endif %}`;
   const before = [user('one'), assistant(' two ')];
 
-  it('may put tokens around messages, trim answers, and close without an end token', async () => {
+  it('may add tokens around messages, trim answers, and close without an end token', async () => {
     const { chat, tokenizer, encode } = await load(loop("{{ m['content'] | trim }}"));
     expect(chat.renderPrompt([user('x')], 'generation_prompt')).toBe('!Ux\nA');
     const historyIds = tokenizer.encode('!Uone\nA two ');
@@ -91,7 +91,7 @@ describe('other templates', () => {
     expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nA');
   });
 
-  it("end as they are told to: with an answer's head, with nothing, or inside the last message", async () => {
+  it('renders a plain end or continues the last message, and is refused if it rewrites that message', async () => {
     const { chat } = await load(loop("{{ m['content'] }}"));
     const messages = [user('one'), assistant('A\ntwo ')];
     expect(chat.renderPrompt(messages, 'plain')).toBe('!Uone\nAA\ntwo \n');
@@ -104,7 +104,7 @@ describe('other templates', () => {
     expect(() => shortened.chat.renderPrompt(messages, 'continue')).toThrow('rewrites the last message');
   });
 
-  it('go on with a message of a conversation whose history stays', async () => {
+  it('continues a message without changing the history', async () => {
     const { chat, tokenizer, encode } = await load(loop("{{ m['content'] }}"));
     const historyIds = tokenizer.encode('!Uone\nA two ');
     const turn = { historyIds, messagesBefore: before, newMessages: [user('three'), assistant('fo')] };
@@ -113,7 +113,7 @@ describe('other templates', () => {
     expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nAfo');
   });
 
-  it('are followed by rendering anew when they rewrite the history', async () => {
+  it('that rewrites the history makes the next turn render everything again', async () => {
     const shortened = await load(loop("{{ m['content'][0:2] }}"));
     const turn = { historyIds: [7, 7, 7], messagesBefore: before, newMessages: [user('three')] };
     const whole = [...before, user('three')];
@@ -130,7 +130,7 @@ describe('other templates', () => {
     });
   });
 
-  it('may write the time: history stays, whenever it was', async () => {
+  it('may print the time: the history stays valid later', async () => {
     const { chat, encode } = await load(`{{ strftime_now('%Y') }}${loop("{{ m['content'] }}")}`);
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
@@ -146,10 +146,10 @@ describe('other templates', () => {
     }
   });
 
-  it('keep prompts as text for the turns that follow, of long ones no more than they have room for', async () => {
+  it('keeps recent prompts as text for following turns, within a size limit', async () => {
     const { chat, encode } = await load(loop("{{ m['content'] }}"));
     const rendered = vi.spyOn(Template.prototype, 'render');
-    /** Renderings that a turn takes when after its prompt these were asked for. */
+    /** How often a turn renders the template after the prompts `others` were encoded in between. */
     const rendersAfter = async (others: readonly string[]) => {
       const historyIds = await chat.encodePrompt(before.slice(0, -1), encode);
       for (const other of others) await chat.encodePrompt([user(other)], () => []);
@@ -167,7 +167,7 @@ describe('other templates', () => {
     rendered.mockRestore();
   });
 
-  it('are taken from a list by name, or from chat_template.jinja first', async () => {
+  it('is the one named default in a list, and chat_template.jinja takes precedence', async () => {
     const listed = await load([
       { name: 'tools', template: 'T' },
       { name: 'default', template: 'D' },
@@ -177,13 +177,13 @@ describe('other templates', () => {
     expect(file.chat.renderPrompt([], 'plain')).toBe('J');
   });
 
-  it('find that there are no tools and no documents, as from Hugging Face', async () => {
+  it('sees tools and documents as none, as in Hugging Face', async () => {
     const asks = (name: string) => `{% if ${name} is not none %}${name}{% endif %}`;
     const { chat } = await load(`${asks('tools')}${asks('documents')}{{ messages[0].content }}`);
     expect(chat.renderPrompt([user('x')], 'plain')).toBe('x');
   });
 
-  it('may be missing or broken, which is said', async () => {
+  it('is reported when it is missing or cannot be parsed', async () => {
     const { chat } = await load(null);
     expect(chat.exists).toBe(false);
     expect(() => chat.renderPrompt([user('x')], 'generation_prompt')).toThrow(

@@ -1,4 +1,4 @@
-/** Small home-made checkpoints in memory. */
+/** Small synthetic checkpoints in memory. */
 import { floatToHalf } from '../../src/model/half.ts';
 import { memorySource } from '../../src/model/load.ts';
 import type { FileSource } from '../../src/platform/types.ts';
@@ -20,7 +20,7 @@ function encode({ values, dtype = 'F32' }: TestTensor): Uint8Array {
   return new Uint8Array(halves.buffer);
 }
 
-/** A file of the given header and data, whether they fit or not. */
+/** A safetensors file of the given header and data, whether they match or not. */
 export function rawSafetensors(header: string, data: Uint8Array): Uint8Array {
   const text = new TextEncoder().encode(header);
   const file = new Uint8Array(8 + text.length + data.length);
@@ -41,7 +41,7 @@ export function safetensors(tensors: TestTensors): Uint8Array {
   return rawSafetensors(JSON.stringify(header), Uint8Array.from(parts));
 }
 
-/** hidden 6, one layer, 3 heads over 1 KV head of 2 dimensions, ffn 5, vocabulary 7: no size a multiple of 4. */
+/** hidden 6, one layer, 3 heads over 1 KV head of 2 dimensions, ffn 5, vocabulary 7: no size is a multiple of 4. */
 export const oddConfig = {
   architectures: ['LlamaForCausalLM'],
   model_type: 'llama',
@@ -74,7 +74,7 @@ const oddShapes: Record<string, number[]> = {
   'model.layers.0.mlp.down_proj.weight': [6, 5],
 };
 
-/** Every tensor filled by its name and element index; values are exact in f16 and bf16. */
+/** Every tensor is filled by its place in the list and the element index; values are exact in f16 and bf16. */
 export function oddTensors(dtype: TestTensor['dtype'] = 'F32'): TestTensors {
   return Object.fromEntries(
     Object.entries(oddShapes).map(([name, shape], tensor) => {

@@ -1,4 +1,4 @@
-/** A model whose products are in f16: against the oracle, where activations are of a size that no half has. */
+/** A model with f16 products against the oracle, with activations too large or too small for f16. */
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import { Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
@@ -15,7 +15,7 @@ beforeAll(async () => {
   f16 = await hasF16();
 });
 
-/** Gemma 3's layer: a norm after each part, which brings back to size what was too large or too small before it. */
+/** Gemma 3's layer: a norm after each part rescales values that were too large or too small before it. */
 const gemma: Architecture = {
   ...presetArchitecture('nano'),
   numLayers: 2,
@@ -24,7 +24,7 @@ const gemma: Architecture = {
   activation: 'gelu',
 };
 
-/** Weights whose activations are so many times as large, and products of gate and up the square of that. */
+/** Weights whose activations are `factor` times as large, and whose gate-up products `factor` squared times. */
 function scaled(weights: ModelWeights, factor: number): ModelWeights {
   const larger = (norm: Float32Array) => norm.map((value) => value * factor);
   return {
@@ -40,11 +40,14 @@ function scaled(weights: ModelWeights, factor: number): ModelWeights {
   };
 }
 
-/** Four products a layer and the logits', each off by about 2^-11 of its result, at random; five times that, of logits of about 1. */
+/**
+ * Four products per layer and one for the logits each have a random error of about 2^-11 of their result; five times
+ * that is allowed, for logits of about 1.
+ */
 const TOLERANCE = 5 * Math.sqrt(4 * gemma.numLayers + 1) * 2 ** -11;
 
 it.for([1, 1e5, 1e-4])(
-  'a prompt and a token more, activations %d times as large',
+  'f16 products give the logits of the oracle within the bound with activations %d times as large',
   async (factor, { skip }) => {
     if (!f16) skip('this adapter has no shader-f16');
     const weights = scaled(new SeededWeights(gemma, 7, 'f16'), factor);

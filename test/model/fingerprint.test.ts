@@ -13,14 +13,14 @@ const changed = (name: string, index: number): TestTensors => {
   return { ...tensors, [name]: { ...tensors[name]!, values } };
 };
 
-it('is another one where any of the tensors is another', async () => {
+it('the fingerprint of a checkpoint changes with any tensor', async () => {
   const names = Object.keys(oddTensors('F32'));
   const all = [oddTensors('F32'), ...names.map((name) => changed(name, 0))];
   const digests = await Promise.all(all.map((tensors) => of(directory(oddConfig, tensors))));
   expect(new Set(digests).size).toBe(1 + names.length);
 });
 
-it('is of the files that an engine reads: an index that was left behind says nothing', async () => {
+it('the fingerprint covers only files that an engine reads, not a stale shard index', async () => {
   const index = JSON.stringify({ weight_map: { 'model.norm.weight': 'gone.safetensors' } });
   const beside = (tensors: TestTensors, text: string) =>
     of(directory(oddConfig, tensors, { 'model.safetensors.index.json': text }));

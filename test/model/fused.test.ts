@@ -1,4 +1,4 @@
-/** Engines that fuse kernels of few rows and such that do not: the same tokens, logits and KV, with fewer dispatches. */
+/** Fusing kernels for few rows gives the same logits and KV as separate kernels, with fewer dispatches. */
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { choiceOf, type GemmChoice, type GemmForm } from '../../src/model/gemm-forms.ts';
@@ -56,47 +56,50 @@ it.for(
         [name, forms, arithmetic as Arithmetic, architecture, gemm as GemmChoice | null, dispatches] as const,
     ),
   ),
-)('%s, forms %s, in %s', async ([, , arithmetic, architecture, gemm, dispatches], { skip }) => {
-  if (arithmetic === 'f16' && !f16) skip('this adapter has no shader-f16');
-  const weights = new SeededWeights(architecture, 5, 'f16');
-  const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
-  const lived = [];
-  for (const fuse of [true, false]) {
-    h = await createHarness(weights, {
-      arithmetic,
-      gemm,
-      fuse,
-      numBlocks: 12,
-      maxNumBatchedTokens: 64,
-      maxModelLen: 64,
-    });
-    const digests: string[] = [];
-    const run = async (start: number, end: number, which: readonly number[]) => {
-      const requests = which.map((i) =>
-        request(`${i}`, ids[i]!, start, end, [1 + 3 * i, 2 + 3 * i, 3 + 3 * i]),
-      );
-      digests.push(...(await h.runner.execute({ step: start, requests })).map((each) => each.logitsDigest));
-    };
-    // Some rows by themselves, then many, then one and three sequences token by token.
-    await run(0, 3, [0]);
-    await run(3, 24, [0]);
-    await run(0, 24, [1, 2]);
-    const timed = h.runner.setTiming('kernels');
-    await run(24, 25, [0]);
-    const calls = h.runner.takeKernelTimes().totals.filter(({ layer }) => layer !== null);
-    h.runner.setTiming(null);
-    await run(24, 25, [1, 2]);
-    await run(25, 26, [0, 1, 2]);
-    await run(26, 27, [0, 1, 2]);
-    const kv = await Promise.all([1, 2, 4, 5, 7, 8].map((id) => h.kv.readBlock(id)));
-    lived.push({ digests, kv });
-    expect(h.runner.firstUseCompilations()).toBe(0);
-    if (timed)
-      expect(calls.reduce((sum, each) => sum + each.calls, 0)).toBe(
-        architecture.numLayers * (fuse ? dispatches.fused : dispatches.apart),
-      );
-    if (fuse) h.close();
-  }
-  expect(lived[0]!.digests).toEqual(lived[1]!.digests);
-  expect(lived[0]!.kv).toEqual(lived[1]!.kv);
-});
+)(
+  'fused kernels give the same logits and KV with fewer dispatches: %s, forms %s, in %s',
+  async ([, , arithmetic, architecture, gemm, dispatches], { skip }) => {
+    if (arithmetic === 'f16' && !f16) skip('this adapter has no shader-f16');
+    const weights = new SeededWeights(architecture, 5, 'f16');
+    const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
+    const lived = [];
+    for (const fuse of [true, false]) {
+      h = await createHarness(weights, {
+        arithmetic,
+        gemm,
+        fuse,
+        numBlocks: 12,
+        maxNumBatchedTokens: 64,
+        maxModelLen: 64,
+      });
+      const digests: string[] = [];
+      const run = async (start: number, end: number, which: readonly number[]) => {
+        const requests = which.map((i) =>
+          request(`${i}`, ids[i]!, start, end, [1 + 3 * i, 2 + 3 * i, 3 + 3 * i]),
+        );
+        digests.push(...(await h.runner.execute({ step: start, requests })).map((each) => each.logitsDigest));
+      };
+      // A few rows alone, then many, then one and three sequences token by token.
+      await run(0, 3, [0]);
+      await run(3, 24, [0]);
+      await run(0, 24, [1, 2]);
+      const timed = h.runner.setTiming('kernels');
+      await run(24, 25, [0]);
+      const calls = h.runner.takeKernelTimes().totals.filter(({ layer }) => layer !== null);
+      h.runner.setTiming(null);
+      await run(24, 25, [1, 2]);
+      await run(25, 26, [0, 1, 2]);
+      await run(26, 27, [0, 1, 2]);
+      const kv = await Promise.all([1, 2, 4, 5, 7, 8].map((id) => h.kv.readBlock(id)));
+      lived.push({ digests, kv });
+      expect(h.runner.firstUseCompilations()).toBe(0);
+      if (timed)
+        expect(calls.reduce((sum, each) => sum + each.calls, 0)).toBe(
+          architecture.numLayers * (fuse ? dispatches.fused : dispatches.apart),
+        );
+      if (fuse) h.close();
+    }
+    expect(lived[0]!.digests).toEqual(lived[1]!.digests);
+    expect(lived[0]!.kv).toEqual(lived[1]!.kv);
+  },
+);

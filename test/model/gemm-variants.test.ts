@@ -1,4 +1,4 @@
-/** Which form of the matrix kernel serves how many rows of which matrix. No device. */
+/** Which form of the matrix kernel serves which number of rows and which matrix. Needs no device. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
@@ -19,7 +19,7 @@ const noLibrary = () =>
 const variantsOf = (form: AdapterForm, f32: boolean, columns4: readonly number[], choice?: GemmChoice) =>
   gemmVariants(noLibrary(), form, f32, columns4, choice);
 
-/** In what order a variant sums along k. */
+/** The order in which a variant sums along k. */
 const orderOf = ({ kernel: { name, overrides } }: GemmVariant): string =>
   name === 'gemmSplit' || (name === 'gemmBlocked' && overrides.WHOLE === 0) ? 'in parts' : 'in one go';
 
@@ -27,7 +27,7 @@ const nameOf = ({ kernel: { name, overrides } }: GemmVariant): string =>
   `${name} ${overrides.ROWS ?? 64}${overrides.EIGHTS ? ` of ${8 * overrides.EIGHTS}` : ''}`;
 
 describe('forms of the matrix kernel', () => {
-  it('sum in one order for a matrix, however many rows it gets and whichever are made', () => {
+  it('sum in one order for a matrix, for any number of rows and whichever kernels are compiled', () => {
     const width = fc.integer({ min: 1, max: 4000 });
     const adapter = fc.constantFrom(
       adapterForm({ subgroupSize: 32, software: false }),
@@ -40,7 +40,7 @@ describe('forms of the matrix kernel', () => {
         const candidates = gemmCandidates(form);
         const choice = choiceOf((rows) => candidates[rows][seed % candidates[rows].length]!);
         const variants = variantsOf(form, f32, columns4, choice);
-        // Made: those of one row, as every engine has, and some others.
+        // Compiled: those of one row, which every engine has, and some others.
         for (const [i, { kernel, upTo }] of variants.entries())
           if (upTo === 1 || (seed >> i) % 2 === 1) kernel.pipeline = {} as GPUComputePipeline;
         for (const columns of columns4) {
@@ -56,7 +56,7 @@ describe('forms of the matrix kernel', () => {
     );
   });
 
-  it('of a GPU are as wide as gives workgroups enough, and few rows of a narrow matrix are split', () => {
+  it('on a GPU are narrow enough to fill the device, and split along k for few rows', () => {
     const [narrow, wide] = [512, 4096];
     const variants = variantsOf(adapterForm({ subgroupSize: 32, software: false }), false, [narrow, wide]);
     const names = (columns4: number) =>
@@ -67,7 +67,7 @@ describe('forms of the matrix kernel', () => {
     expect(names(wide)).toEqual([...few(64), 'gemmBlocked 64', 'gemmBlocked 64']);
   });
 
-  it('are compiled only where some matrix takes them', () => {
+  it('are compiled only if some matrix uses them', () => {
     const kernels = (columns4: number[]) =>
       new Set(variantsOf(adapterForm({ subgroupSize: 32, software: false }), false, columns4).map(nameOf));
     expect(kernels([512, 1024])).toEqual(

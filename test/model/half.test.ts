@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
 
-describe('half floats', () => {
-  it('keeps every finite half and both infinities', () => {
+describe('the conversion of half floats', () => {
+  it('keeps every half, infinities and NaN included', () => {
     for (let bits = 0; bits < 65536; bits++) {
       const value = halfToFloat(bits);
       if (Number.isNaN(value)) expect(halfToFloat(floatToHalf(value))).toBeNaN();
@@ -10,7 +10,7 @@ describe('half floats', () => {
     }
   });
 
-  it('rounds to the nearest, ties to even, between all neighbours', () => {
+  it('rounds to nearest, ties to even, between all neighbours', () => {
     for (let bits = 0; bits < 0x7bff; bits++) {
       const low = halfToFloat(bits);
       const high = halfToFloat(bits + 1);
@@ -24,7 +24,7 @@ describe('half floats', () => {
     }
   });
 
-  it('overflows from the middle above the largest half', () => {
+  it('overflows and underflows at the midpoints beyond the largest and smallest half', () => {
     expect(halfToFloat(floatToHalf(65_519))).toBe(65_504);
     expect(halfToFloat(floatToHalf(65_520))).toBe(Number.POSITIVE_INFINITY);
     expect(halfToFloat(floatToHalf(-1e30))).toBe(Number.NEGATIVE_INFINITY);

@@ -42,7 +42,7 @@ describe('a checkpoint', () => {
     ['F16', 'f16'],
     ['BF16', 'f32'],
     ['BF16', 'f16'],
-  ] as const)('of %s comes as %s: transposed, side by side, padded with zeros', async (stored, dtype) => {
+  ] as const)('of %s is loaded as %s: transposed, fused, padded with zeros', async (stored, dtype) => {
     const tensors = oddTensors(stored);
     const weights = await load(directory(oddConfig, tensors), dtype);
     const { qkv, o, gateUp, down, inputNorm, qkvBias, qNorm } = await weights.layer(0);
@@ -66,7 +66,7 @@ describe('a checkpoint', () => {
     expect([qkvBias, qNorm]).toEqual([null, null]);
   });
 
-  it('has biases, head norms and an LM head where its config says so', async () => {
+  it('has biases, head norms and an LM head if its config says so', async () => {
     const vector = (length: number, start: number) => ({
       shape: [length],
       values: Array.from({ length }, (_, i) => (start + i) / 8),
@@ -104,7 +104,7 @@ describe('a checkpoint', () => {
     expect([...qNorm!, ...kNorm!]).toEqual([1 / 8, 2 / 8, 5 / 8, 6 / 8]);
   });
 
-  it('has plain norms where they are stored around zero, and Gemma its four', async () => {
+  it('of Gemma has its four norms, converted from zero-centred values', async () => {
     const gemma = { ...oddConfig, architectures: ['Gemma3ForCausalLM'] };
     const norm = (start: number, length = 6) => ({
       shape: [length],
@@ -131,7 +131,7 @@ describe('a checkpoint', () => {
       expect([...(await weights.finalNorm())]).toEqual(plain(60));
     };
     await expectNorms(await load(directory(gemma, tensors)));
-    // Of a model that sees, in the older and the newer way of naming.
+    // A multimodal model, with the older and the newer tensor names.
     const { architectures: _, ...text } = gemma;
     const sees = { architectures: ['Gemma3ForConditionalGeneration'], text_config: text, eos_token_id: 0 };
     const renamed = (rename: (name: string) => string, other: string) => ({
@@ -147,7 +147,7 @@ describe('a checkpoint', () => {
     await expectNorms(await load(directory(sees, newer)));
   });
 
-  it('may be spread over shards', async () => {
+  it('may consist of shards, which must exist and have plain names', async () => {
     const tensors = oddTensors('F16');
     const names = Object.keys(tensors);
     const shardOf = (name: string) => `model-0000${(names.indexOf(name) % 2) + 1}-of-00002.safetensors`;
@@ -177,7 +177,7 @@ describe('a checkpoint', () => {
     );
   });
 
-  it('rounds to f16 to the nearest and refuses what f16 cannot hold, naming the tensor', async () => {
+  it('is rounded to the nearest f16, and values that f16 cannot hold are refused with the tensor name', async () => {
     const name = `${layer}.mlp.down_proj.weight`;
     const change = (value: number): TestTensors => {
       const tensors = oddTensors();

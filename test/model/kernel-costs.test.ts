@@ -4,7 +4,7 @@ import { presetArchitecture } from '../../src/model/presets.ts';
 import { cutIntoPieces } from '../../src/model/step-inputs.ts';
 import { request, tokens } from './runner-harness.ts';
 
-/** 10 rows of a prompt from its beginning; hidden 64, 2 heads and 1 KV head of 32, ffn 192, vocabulary 512. */
+/** The first 10 rows of a prompt; hidden 64, 2 heads and 1 KV head of 32, ffn 192, vocabulary 512. */
 const nano = presetArchitecture('nano');
 const requests = [request('a', tokens(10, nano.vocabSize), 0, 10, [1])];
 const [piece] = cutIntoPieces(
@@ -21,7 +21,7 @@ it.each([
   ['layer 0 input norm', 10 * 64 * 4 * 2],
   ['layer 1 mlp norm', 10 * 64 * 4 * 2],
   ['final norm', 1 * 64 * 4 * 2],
-  // Weights in f16, rows in and out in f32; of o and down the residual too.
+  // Weights in f16, rows in and out in f32; o and down also read the residual.
   ['layer 0 qkv', 64 * 128 * 2 + 10 * (64 + 128) * 4],
   ['layer 0 o', 64 * 64 * 2 + 10 * (64 + 64 + 64) * 4],
   ['layer 0 gate up', 64 * 384 * 2 + 10 * (64 + 384) * 4],
@@ -32,11 +32,11 @@ it.each([
   // K and V of 10 keys, q in and rows out.
   ['layer 0 attention', 10 * 2 * 32 * 2 + 10 * 2 * 64 * 4],
   ['lm head', 64 * 512 * 2 + 1 * (64 + 512) * 4],
-])('%s reads and writes so many bytes', (label, bytes) => {
+])('the cost of %s is %i bytes read and written', (label, bytes) => {
   expect(bytesOf(label)).toBe(bytes);
 });
 
-it('where a norm follows, that adds, and the product does not', () => {
+it('with output norms, the norm reads the residual and the product does not', () => {
   const normed = { ...nano, outputNorms: true };
   expect(bytesOf('layer 0 o', normed)).toBe(64 * 64 * 2 + 10 * (64 + 64) * 4);
   expect(bytesOf('layer 0 o norm', normed)).toBe(10 * 64 * 4 * 3);

@@ -1,4 +1,4 @@
-/** Kernels timed by the device's own clock: every dispatch is, and no bit changes. */
+/** Kernel timing by the device's clock: every dispatch is timed, and results do not change. */
 import { afterEach, expect, it } from 'vitest';
 import type { RawSpan } from '../../src/measure/spans.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
@@ -11,7 +11,7 @@ afterEach(() => h.close());
 const nano = presetArchitecture('nano');
 const blocks = [1, 2, 3, 4];
 
-it('times each kernel of a step once a dispatch, with its work, and gives the same logits', async () => {
+it('kernel timing covers every dispatch of a step, with its work, and leaves the logits unchanged', async () => {
   const weights = new SeededWeights(nano, 3, 'f16');
   h = await createHarness(weights);
   const ids = tokens(40, 512);
@@ -37,7 +37,7 @@ it('times each kernel of a step once a dispatch, with its work, and gives the sa
     'sample',
   ])
     expect(kernels).toContain(name);
-  // 2 layers of 9 kernels, and 4 around them.
+  // 2 layers of 9 kernels, and 4 outside the layers.
   expect(totals.reduce((sum, { calls }) => sum + calls, 0)).toBe(22);
   expect(totals.filter(({ layer }) => layer === 1).length).toBe(9);
   for (const { ns, bytes } of totals) {
@@ -57,7 +57,7 @@ it('times each kernel of a step once a dispatch, with its work, and gives the sa
   expect(h.runner.firstUseCompilations()).toBe(0);
 });
 
-it('times submits for the timeline, within the host’s times of them', async () => {
+it('submit timing gives device spans that lie within the host’s spans of the same submits', async () => {
   const spans: RawSpan[] = [];
   h = await createHarness(new SeededWeights(nano, 3, 'f16'), {
     onSpan: (span) => spans.push(span),

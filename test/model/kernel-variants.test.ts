@@ -1,4 +1,4 @@
-/** What the kernels serve, and in how many parts attention is computed. No device. */
+/** Which models the kernels support, and in how many parts attention is computed. Needs no device. */
 import { expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import {
@@ -15,7 +15,7 @@ import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
-it('heads of any multiple of 4 dimensions up to 256 are served', () => {
+it('the kernels support heads of any multiple of 4 dimensions up to 256', () => {
   for (const name of presetNames) checkKernelsServe(presetArchitecture(name));
   const nano = presetArchitecture('nano');
   for (const headDim of [4, 20, 256]) checkKernelsServe({ ...nano, headDim });
@@ -26,7 +26,7 @@ it('heads of any multiple of 4 dimensions up to 256 are served', () => {
   }
 });
 
-it('a context has as many parts as some window of it may touch', () => {
+it('contextParts is the largest number of parts that any window in a context touches', () => {
   for (const window of [1, 2, ATTENTION_PART, ATTENTION_PART + 1, ATTENTION_PART + 2, 700]) {
     let most = 0;
     for (let position = 0; position < 5 * ATTENTION_PART; position++) {
@@ -40,7 +40,7 @@ it('a context has as many parts as some window of it may touch', () => {
   expect(contextParts(5 * ATTENTION_PART + 1, EVERY_KEY)).toBe(6);
 });
 
-it('attention is split where workgroups are few, and a window of one part never', () => {
+it('attention is split when there are few workgroups, but never within a window of one part', () => {
   const form = adapterForm({ subgroupSize: 8, software: true });
   const step = { rows: 1, longestContext: 4096, workgroups: 1 };
   expect(attentionParts(step, 4, form)).toBe(16);
@@ -49,11 +49,11 @@ it('attention is split where workgroups are few, and a window of one part never'
   expect(attentionParts({ ...step, window: ATTENTION_PART }, 4, form)).toBe(1);
 });
 
-it('attention of a GPU fits the workgroup memory that every adapter has, and its threads the tile', () => {
+it('blocked attention fits into the guaranteed workgroup memory, and its tile has a thread for each item', () => {
   for (let headDim = 4; headDim <= 256; headDim += 4) {
     const { many: rows, keys } = blockedTileOf(headDim, 4);
     const [dims4, quads, threads] = [headDim / 4, keys / 4, 128];
-    // As attention_blocked.wgsl and its parts have them: queries, weights, kept; partial, totals; places.
+    // The arrays of attention_blocked.wgsl and its parts: queries, weights, kept; partial, totals; places.
     const vec4s = rows * (dims4 + 1) + rows * (quads + 1) + dims4 * (keys + 1);
     expect(16 * vec4s + 4 * 2 * rows * quads + 4 * keys, `${headDim}`).toBeLessThanOrEqual(16_384);
     expect(rows * quads, `${headDim}`).toBeLessThanOrEqual(threads);
@@ -63,7 +63,7 @@ it('attention of a GPU fits the workgroup memory that every adapter has, and its
   }
 });
 
-it('heads that no kernel serves are named before anything is made, whatever the size of a block', async () => {
+it('an unsupported head size is rejected before a device is requested', async () => {
   const weights = new SeededWeights({ ...presetArchitecture('nano'), headDim: 6 }, 1, 'f16');
   const limits = { maxNumBatchedTokens: 64, maxNumSeqs: 4, maxModelLen: 256, blockSize: 1 };
   const untouched = { ...nodePlatform, createGpu: () => Promise.reject(new Error('a device was asked for')) };

@@ -1,4 +1,4 @@
-/** Engines that begin with some of their kernels: what they compute without the others, and that these come. */
+/** Engines that start with some of their kernels: they compute everything, and the other kernels follow later. */
 import { afterEach, expect, it } from 'vitest';
 import type { KernelSet } from '../../src/model/pass-kernels.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
@@ -13,7 +13,7 @@ const architecture = { ...presetArchitecture('nano'), numLayers: 2 };
 const weights = new SeededWeights(architecture, 5, 'f16');
 const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
 
-/** Many rows, a few, and steps of one and of three sequences: their logits' digests and the KV. */
+/** Runs steps of many rows, of a few, and of one to three sequences; returns logits digests and KV. */
 async function live(from: number): Promise<string[]> {
   const digests: string[] = [];
   const run = async (start: number, end: number, which: readonly number[]) => {
@@ -32,10 +32,10 @@ async function live(from: number): Promise<string[]> {
   return [...digests, ...kv.map((block) => Buffer.from(block).toString('hex'))];
 }
 
-it('each set of kernels computes everything, to the bit; those of one row are joined by the others, once', async () => {
+it('each set of kernels gives the same bits, and the one-row set compiles the others later, once each', async () => {
   const lived = new Map<KernelSet, string[]>();
   for (const kernels of ['prompts', 'one row'] as const) {
-    // Compiled on another device first, as a driver wants it that compiles at the first dispatch.
+    // Compile on another device first, for drivers that compile at the first dispatch.
     const openCompiler = () => openTestDevice(0);
     h = await createHarness(weights, { kernels, openCompiler, numBlocks: 12, maxModelLen: 64 });
     const { pipelines } = await h.runner.warmUp();
@@ -54,7 +54,7 @@ it('each set of kernels computes everything, to the bit; those of one row are jo
   expect(lived.get('one row')).toEqual(lived.get('prompts'));
 });
 
-it('an engine that ends while a kernel is made leaves nothing pending', async () => {
+it('an engine that is closed during a later compilation leaves nothing pending', async () => {
   h = await createHarness(weights, { kernels: 'one row', numBlocks: 12, maxModelLen: 64 });
   const requests = [0, 1].map((i) => request(`${i}`, ids[i]!, 0, 1, [1 + i]));
   await h.runner.execute({ step: 1, requests });
@@ -62,7 +62,7 @@ it('an engine that ends while a kernel is made leaves nothing pending', async ()
   await h.runner.kernelsSettled();
 });
 
-it('an engine that decodes one sequence makes no kernel that it does not need', async () => {
+it('an engine that decodes only one sequence compiles no further kernels', async () => {
   h = await createHarness(weights, { kernels: 'one row', numBlocks: 12, maxModelLen: 64 });
   for (let step = 0; step < 3; step++)
     await h.runner.execute({ step, requests: [request('0', ids[0]!, step, step + 1, [1, 2])] });

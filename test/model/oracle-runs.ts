@@ -1,8 +1,8 @@
-/** What tests have the oracle compute. */
+/** Oracle runs that several tests use. */
 import type { FixtureRun } from '../../src/model/fixture.ts';
 import { argmax, type Oracle } from '../../src/model/oracle.ts';
 
-/** Appends greedy tokens to what the oracle holds until an end token (included) or maxTokens. */
+/** Continues the oracle's sequence with greedy tokens up to an end token (included) or maxTokens. */
 export function generateGreedy(
   oracle: Oracle,
   promptTokenIds: readonly number[],
@@ -20,7 +20,7 @@ export function generateGreedy(
   return output;
 }
 
-/** The oracle's side of a comparison; it must be new. */
+/** The oracle's side of a fixture comparison; the oracle must be empty. */
 export function oracleFixtureRun(oracle: Oracle, tokenIds: readonly number[]): FixtureRun {
   const logits = oracle.forward(tokenIds, { logits: 'all' });
   const layers = Array.from({ length: oracle.architecture.numLayers }, (_, layer) => layer);

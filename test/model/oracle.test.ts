@@ -27,7 +27,7 @@ describe('the oracle against Hugging Face', () => {
   it.each([
     ...['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'],
     ...['gemma3-hybrid', 'mistral-sliding', 'qwen3-hybrid-window'],
-  ])('%s', async (name) => {
+  ])('matches logits, KV and greedy tokens of %s', async (name) => {
     const result = await runFixture(name);
     expect(result).toMatchObject({
       name,
@@ -41,7 +41,7 @@ describe('the oracle against Hugging Face', () => {
     expect(result.maxLogitDifference).toBeGreaterThan(0);
   });
 
-  it('notices one wrong logit, one wrong key, one missing value and another greedy token', async () => {
+  it('fails the comparison on one wrong logit, key, missing value or greedy token', async () => {
     const name = 'llama-gqa-tied';
     const logit = await runFixture(name, ({ logits }) => {
       logits[17]![5]! += 0.01;
@@ -60,7 +60,7 @@ describe('the oracle against Hugging Face', () => {
       values[0]![3] = Number.NaN;
     });
     expect([value.passed, value.maxKvDifference]).toEqual([false, Number.POSITIVE_INFINITY]);
-    // Kept of a layer with a window: the 31 tokens before the prompt's end.
+    // A layer with a window keeps the 31 tokens before the prompt's end.
     const windowed = await runFixture('gemma3-hybrid', ({ keys }) => {
       keys[0]![59 * 32]! -= 0.5;
     });
@@ -71,7 +71,7 @@ describe('the oracle against Hugging Face', () => {
     expect(token).toMatchObject({ passed: false, greedyDifference: { index: 11, found: 9 } });
   });
 
-  it('names what a fixture folder lacks', async () => {
+  it('rejects an incomplete or inconsistent fixture folder with the reason', async () => {
     const never = async () => expect.fail('nothing to run');
     const files = directory(oddConfig, oddTensors());
     await expect(compareFixture(files, never)).rejects.toThrow('memory/odd has no expected.json');
@@ -104,10 +104,10 @@ describe('the recall model', () => {
     conversations: { name: string; turns: Turn[] }[];
   };
 
-  /** Where the two best logits are closer, another order of sums may choose the other token. */
+  /** If the two best logits are closer than this, a different order of sums may choose the other token. */
   const isSure = (turn: Turn) => turn.smallest_margin >= 0.05;
 
-  it.each(conversations)('answers as Hugging Face does: $name', async ({ turns }) => {
+  it.each(conversations)('run by the oracle answers as in Hugging Face: $name', async ({ turns }) => {
     const files = directorySource('models/recall');
     const weights = await loadOracleWeights(
       await loadWeights({ name: 'recall', files, dtype: 'f16', seed: 0 }),
@@ -129,7 +129,7 @@ describe('the oracle', () => {
   const nano = loadOracleWeights(new SeededWeights(presetArchitecture('nano'), 0, 'f16'));
 
   it.each(['f16', 'f32', 'f64'] as const)(
-    'gives the same numbers in one piece and in many (%s KV)',
+    'gives the same logits and KV in one call and in many (%s KV)',
     async (kvDtype) => {
       const whole = new Oracle(await nano, { kvDtype });
       const pieces = new Oracle(await nano, { kvDtype });
@@ -147,7 +147,7 @@ describe('the oracle', () => {
     },
   );
 
-  it('rounds KV to its dtype and is moved by it', async () => {
+  it('rounds KV to its dtype, which changes the logits slightly', async () => {
     const [f64, f32, f16] = await Promise.all(
       (['f64', 'f32', 'f16'] as const).map(async (kvDtype) => {
         const oracle = new Oracle(await nano, { kvDtype });
@@ -163,7 +163,7 @@ describe('the oracle', () => {
     expect(distance(f16!.logits, f64!.logits)).toBeGreaterThan(1e-5);
   });
 
-  it('sees the order of tokens and nothing after a position', async () => {
+  it('depends on the order of tokens, and not on later ones', async () => {
     const run = async (ids: readonly number[]) =>
       new Oracle(await nano, { kvDtype: 'f64' }).forward(ids, { logits: 'all' });
     const rows = await run(tokens);
@@ -174,8 +174,8 @@ describe('the oracle', () => {
     expect(swapped[32]).not.toEqual(rows[32]);
   });
 
-  it('adds the biases of o and of the MLP where they belong', async () => {
-    // With every matrix but down zero, each is visible: x = e + ob + (silu(g) * u) W + db.
+  it('adds the biases of o and of the MLP at the right places', async () => {
+    // With every matrix except down zero, each bias is visible: x = e + ob + (silu(g) * u) W + db.
     const layer = 'model.layers.0';
     const filled = (shape: number[], of: (i: number) => number) => ({
       shape,
@@ -230,7 +230,7 @@ describe('the oracle', () => {
 });
 
 describe('rope frequencies', () => {
-  it('fall from 1 by equal ratios', () => {
+  it('fall from 1 in equal ratios', () => {
     const frequencies = ropeFrequencies({ headDim: 8, ropeTheta: 10_000, ropeScaling: null });
     expect(Array.from(frequencies, (value) => Number(value.toFixed(12)))).toEqual([1, 0.1, 0.01, 0.001]);
   });
@@ -240,9 +240,9 @@ describe('rope frequencies', () => {
     expect([...ropeFrequencies(linear)]).toEqual([1 / 8, 0.1 / 8]);
   });
 
-  it('are stretched as in Llama 3.2', () => {
+  it('are scaled as in Llama 3.2', () => {
     const frequencies = ropeFrequencies(presetArchitecture('llama-3.2-1b'));
-    // From Hugging Face's formula, by NumPy: kept, blended (15, 16), divided by 32.
+    // From Hugging Face's formula, in NumPy: unchanged, blended (15, 16), divided by 32.
     const wanted = {
       0: 1,
       5: 0.12868737343265052,

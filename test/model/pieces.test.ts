@@ -1,4 +1,4 @@
-/** How large pieces and submits become as a runner learns how fast its device is: a clock that goes otherwise plays the device. */
+/** How the sizes of pieces and submits follow the speed of the device, simulated by a faster or slower clock. */
 import { expect, it } from 'vitest';
 import type { RawSpan } from '../../src/measure/spans.ts';
 import type { GemmChoice } from '../../src/model/gemm-forms.ts';
@@ -9,7 +9,7 @@ import { createHarness, request, tokens } from './runner-harness.ts';
 
 const clockOf = (speed: number) => ({ ...systemClock, now: () => systemClock.now() * speed });
 const nano = { ...presetArchitecture('nano'), numLayers: 2 };
-/** Its matrices have more than a million multiply-adds a row. */
+/** A model whose matrices need more than a million multiply-adds per row. */
 const wide = {
   ...nano,
   ...{ name: 'wide', hiddenSize: 8 * nano.hiddenSize, intermediateSize: 8 * nano.intermediateSize },
@@ -19,7 +19,7 @@ const portable: GemmChoice = {
   ...{ 1: 'gemmPortable 1', 4: 'gemmPortable 4', 16: 'gemmPortable 8', more: 'gemmPortable 8' },
 };
 
-/** Of a prompt of so many tokens, `steps` times: of each step its pieces. */
+/** Computes the prompt `steps` times; returns the pieces of each step. */
 async function piecesOf(
   architecture: typeof nano,
   promptTokens: number,
@@ -47,16 +47,16 @@ async function piecesOf(
 it.each([
   ['one form', portable],
   ['another form for many rows', { ...portable, more: 'gemmTiled 64' as const }],
-])('a fast device computes a prompt in one piece from the first one on, with %s', async (_, gemm) => {
+])('a fast device computes a prompt in one piece from the first step, with %s', async (_, gemm) => {
   const steps = await piecesOf(wide, 256, { speed: 1e-4, gemm, steps: 2 });
   expect(steps.map((pieces) => pieces.map(({ args }) => args?.rows))).toEqual([[256], [256]]);
 });
 
-it('a slow device computes even the smallest pieces of a prompt in several submits: a READ may come between', async () => {
+it('a slow device splits even the smallest pieces of a prompt into several submits, so a READ can run between them', async () => {
   const [pieces] = await piecesOf(wide, 48, { speed: 100, steps: 1 });
   for (const { args } of pieces!) {
     expect(args?.rows).toBeLessThanOrEqual(16);
-    // On a machine that is slow itself pieces come down to one row, which goes in one, as in decode.
+    // On a slow machine pieces shrink to one row, which takes one submit, as in decode.
     if (args?.rows !== 1) expect(args?.submits).toBeGreaterThan(1);
   }
 });

@@ -1,4 +1,4 @@
-/** A peer's READ of one block, posted while a long prefill runs, waits for the submit in flight and for no other. */
+/** A peer's READ of one block during a long prefill waits only for the submit in flight. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
     kvDtype: 'f16',
     keepLogits: false,
     kernels: 'prompts',
-    // Shorter than any dispatch: many submits on every adapter, however fast.
+    // Shorter than any dispatch, so that every adapter makes many submits.
     maxSubmitMs: 0.001,
     clock: systemClock,
   });
@@ -45,11 +45,11 @@ afterAll(() => {
   gpu.destroy();
 });
 
-it('waits no longer than one submit of a 1,024-token prefill', async () => {
+it('a READ waits for at most one submit of a 1,024-token prefill', async () => {
   const ids = tokens(PROMPT, 512);
   const blocks = Array.from({ length: PROMPT / blockSize }, (_, i) => i + 1);
   const prefill = () => runner.execute({ step: 0, requests: [request('a', ids, 0, PROMPT, blocks)] });
-  // Learns how long its work takes, so that the one that counts is cut as in earnest.
+  // The first prefill teaches the runner how long its work takes, so the next one is split realistically.
   await prefill();
 
   let submits = 0;

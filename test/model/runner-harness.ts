@@ -1,4 +1,4 @@
-/** A runner with its KV memory, and sequences of requests through it. */
+/** A model runner with its KV memory, and helpers that make requests for it. */
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
@@ -29,9 +29,9 @@ export async function createHarness(
     maxNumBatchedTokens?: number;
     maxModelLen?: number;
     warm?: boolean;
-    /** Absent: f32. */
+    /** Default: f32. */
     arithmetic?: Arithmetic;
-    /** A device of its own, which `close` destroys; by default all harnesses of a file share one, with its pipelines. */
+    /** Use a separate device, which `close` destroys. By default all harnesses of a file share one and its pipelines. */
     ownDevice?: boolean;
   } & Partial<ModelRunnerOptions> = {},
 ): Promise<Harness> {
@@ -89,7 +89,7 @@ async function openDevice(arithmetic: Arithmetic): Promise<GpuDevice> {
 
 const shared = new Map<Arithmetic, Promise<GpuDevice>>();
 
-/** Software adapters compile a kernel for a second or so; Dawn knows a pipeline again as long as somebody holds it. */
+/** Software adapters take about a second to compile a kernel; Dawn reuses a pipeline while a reference to it exists. */
 function sharedDevice(arithmetic: Arithmetic): Promise<GpuDevice> {
   const known = shared.get(arithmetic);
   if (known) return known;
@@ -111,7 +111,7 @@ function holdPipelines({ device }: GpuDevice): void {
   };
 }
 
-/** From now on, what no kernel and no copy has written to is NaN: whoever reads it shows. */
+/** Fills every new storage buffer with NaN, so that reads of unwritten memory show up in results. */
 function fillWithNaN({ device }: GpuDevice): void {
   const create = device.createBuffer.bind(device);
   device.createBuffer = (descriptor) => {

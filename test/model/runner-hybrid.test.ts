@@ -1,4 +1,4 @@
-/** Models with sliding windows, and vocabularies in pieces, through the runner: float64, and equal bits however computed. */
+/** Sliding-window models and split vocabularies in the runner: against float64, and bit-identical however computed. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { ATTENTION_PART } from '../../src/model/attention-variants.ts';
 import { Oracle } from '../../src/model/oracle.ts';
@@ -14,7 +14,7 @@ const nano = presetArchitecture('nano');
 const full: LayerAttention = { kind: 'full' };
 const sliding = (window: number): LayerAttention => ({ kind: 'sliding', window });
 
-/** Gemma's way in sizes of which none is a multiple of 4 that need not be. */
+/** Like Gemma, with no size a multiple of 4 unless it must be. */
 const gemmaLike: Architecture = {
   ...presetArchitecture('tiny-hybrid'),
   name: 'gemma-like',
@@ -39,32 +39,35 @@ const largeHeads: Architecture = {
 };
 const longWindow: Architecture = { ...nano, name: 'long-window', attention: [sliding(300), full] };
 
-describe('against the float64 oracle, over five windows and more', () => {
+describe('a sliding-window model over five windows and more', () => {
   it.each([
     ['Gemma-like', gemmaLike, 'f32', 'f32', 2e-4],
     ['Gemma-like', gemmaLike, 'f16', 'f16', 2e-2],
     ['Mistral-like', mistralLike, 'f32', 'f32', 2e-4],
     ['head_dim 256', largeHeads, 'f16', 'f32', 2e-4],
-  ] as const)('%s', async (_, architecture, weightDtype, kvDtype, tolerance) => {
-    const weights = new SeededWeights(architecture, 7, weightDtype);
-    h = await createHarness(weights, { kvDtype });
-    const ids = tokens(270, architecture.vocabSize);
-    const oracle = await Oracle.load(weights, { kvDtype });
-    const blocks = Array.from({ length: 17 }, (_, i) => 40 - 2 * i);
-    const expectLogits = async (start: number, end: number) => {
-      const requests = [request('a', ids, start, end, blocks)];
-      const [sampled] = await h.runner.execute({ step: end, requests });
-      const expected = oracle.forward(ids.slice(start, end))[0]!;
-      expect(maxDifference(sampled!.logits!, expected)).toBeLessThan(tolerance);
-    };
-    await expectLogits(0, 268);
-    await expectLogits(268, 269);
-    await expectLogits(269, 270);
-    expect(h.runner.firstUseCompilations()).toBe(0);
-  });
+  ] as const)(
+    'gives the logits of the float64 oracle within a tolerance: %s',
+    async (_, architecture, weightDtype, kvDtype, tolerance) => {
+      const weights = new SeededWeights(architecture, 7, weightDtype);
+      h = await createHarness(weights, { kvDtype });
+      const ids = tokens(270, architecture.vocabSize);
+      const oracle = await Oracle.load(weights, { kvDtype });
+      const blocks = Array.from({ length: 17 }, (_, i) => 40 - 2 * i);
+      const expectLogits = async (start: number, end: number) => {
+        const requests = [request('a', ids, start, end, blocks)];
+        const [sampled] = await h.runner.execute({ step: end, requests });
+        const expected = oracle.forward(ids.slice(start, end))[0]!;
+        expect(maxDifference(sampled!.logits!, expected)).toBeLessThan(tolerance);
+      };
+      await expectLogits(0, 268);
+      await expectLogits(268, 269);
+      await expectLogits(269, 270);
+      expect(h.runner.firstUseCompilations()).toBe(0);
+    },
+  );
 });
 
-/** Of the last token; and what the blocks hold. */
+/** The last token's logits digest and the content of the blocks. */
 interface Outcome {
   digest: string;
   kv: string[];
@@ -99,9 +102,9 @@ const blocksFrom = (first: number, count: number) => Array.from({ length: count 
 const upTo = (from: number, end: number) => Array.from({ length: end - from }, (_, i) => from + i + 1);
 
 describe.each([gemmaLike, mistralLike, largeHeads])(
-  '$name: the same token has the same bits',
+  'in $name the same token has the same bits',
   (architecture) => {
-    it('in one prefill, in any chunks, token by token, and beside others', async () => {
+    it('in one prefill, in any chunks, token by token, and batched with others', async () => {
       h = await createHarness(new SeededWeights(architecture, 3, 'f16'), { numBlocks: 100 });
       const length = 150;
       const ids = tokens(length, architecture.vocabSize, 5);
@@ -126,7 +129,7 @@ describe.each([gemmaLike, mistralLike, largeHeads])(
   },
 );
 
-it('a window of several parts: decode in parts has the bits of prefill', async () => {
+it('with a window of several parts, decode with split attention gives the bits of prefill', async () => {
   h = await createHarness(new SeededWeights(longWindow, 3, 'f16'), {
     numBlocks: 150,
     maxModelLen: 1024,
@@ -142,7 +145,7 @@ it('a window of several parts: decode in parts has the bits of prefill', async (
   if (timed) expect(combined.map(({ layer }) => layer)).toEqual([0, 1]);
 });
 
-it('where every layer has the window, what lies before it may be given back or null', async () => {
+it('if every layer has a window, blocks before it may be overwritten or null', async () => {
   h = await createHarness(new SeededWeights(mistralLike, 3, 'f16'), { numBlocks: 60 });
   const length = 150;
   const ids = tokens(length, nano.vocabSize, 5);
@@ -159,18 +162,18 @@ it('where every layer has the window, what lies before it may be given back or n
   });
   expect(nulled.digest).toBe(whole.digest);
   expect(nulled.kv.slice(9)).toEqual(whole.kv.slice(9));
-  // One block more is seen.
+  // Damage to one more block changes the result.
   const damaged = await inChunks(ids, ends, blocksFrom(31, 10), (start) => {
     if (start > 20) h.kv.poison(0, blocksFrom(31, gone(start) + 1));
   });
   expect(damaged.digest).not.toBe(whole.digest);
 });
 
-describe('a vocabulary in pieces', () => {
+describe('a vocabulary split into pieces', () => {
   it.each([
     ['tied', { ...gemmaLike, vocabSize: 501 }],
     ['untied', { ...nano, vocabSize: 501, tieWordEmbeddings: false }],
-  ])('%s: the logits and the choices of one that is whole', async (_, architecture) => {
+  ])('gives the logits and tokens of a whole one: %s embeddings', async (_, architecture) => {
     const weights = new SeededWeights(architecture, 3, 'f16');
     const ids = tokens(40, architecture.vocabSize, 9);
     const sampling = [
@@ -197,7 +200,7 @@ describe('a vocabulary in pieces', () => {
     }
   });
 
-  it('of 262,144 tokens runs where a binding has 128 MiB', { timeout: 240_000 }, async () => {
+  it('of 262,144 tokens runs within bindings of 128 MiB', { timeout: 240_000 }, async () => {
     const large = { ...nano, name: 'large-vocabulary', numLayers: 1, hiddenSize: 260, vocabSize: 262_144 };
     const weights = new SeededWeights(large, 3, 'f16');
     h = await createHarness(weights);

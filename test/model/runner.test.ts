@@ -44,7 +44,7 @@ const largeHeads: Architecture = {
   },
 };
 
-describe('against the float64 oracle', () => {
+describe('the model runner', () => {
   it.each([
     ['nano', nano, 'f32', 'f32', 2e-4],
     ['nano', nano, 'f16', 'f16', 2e-2],
@@ -52,7 +52,7 @@ describe('against the float64 oracle', () => {
     ['QK norm, biases, an untied head, odd sizes', oddShape, 'f16', 'f16', 2e-2],
     ['head_dim 128, scaled rope', largeHeads, 'f16', 'f32', 2e-4],
   ] as const)(
-    '%s: a prompt, then two more tokens',
+    'gives the logits of the float64 oracle for a prompt and two more tokens: %s',
     async (_, architecture, weightDtype, kvDtype, tolerance) => {
       const weights = new SeededWeights(architecture, 7, weightDtype);
       h = await createHarness(weights, { kvDtype });
@@ -73,7 +73,7 @@ describe('against the float64 oracle', () => {
   );
 });
 
-/** The digests after the last three tokens, and the KV of all. */
+/** The content of each block. */
 async function kvOf(blocks: readonly number[]): Promise<string[]> {
   const parts = [];
   for (const id of blocks)
@@ -84,8 +84,8 @@ async function kvOf(blocks: readonly number[]): Promise<string[]> {
 describe.each([
   ['nano', nano],
   ['odd', oddShape],
-] as const)('%s: the same token has the same bits', (_, architecture) => {
-  it('in one prefill, in any chunks, token by token, beside others, and however submits are cut', async () => {
+] as const)('in %s the same token has the same bits', (_, architecture) => {
+  it('in one prefill, in any chunks, token by token and batched with others', async () => {
     h = await createHarness(new SeededWeights(architecture, 3, 'f16'), { numBlocks: 120 });
     const length = 77;
     const ids = tokens(length, architecture.vocabSize, 5);
@@ -138,7 +138,7 @@ describe.each([
   });
 });
 
-it('gives a token the same bits where attention is split into parts: decode of a long context against its prefill', async () => {
+it('decode of a long context with split attention gives the bits of its prefill', async () => {
   h = await createHarness(new SeededWeights(nano, 3, 'f16'));
   const kernelsRun = new Set<string>();
   const length = ATTENTION_PART + 40;
@@ -162,7 +162,7 @@ it('gives a token the same bits where attention is split into parts: decode of a
   if (timed) expect(kernelsRun).toContain('attention combine');
 });
 
-it('cuts work into submits as small as asked for without changing a bit, and lets copies in between', async () => {
+it('the runner splits work into short submits with the same results, and copies can run between them', async () => {
   const weights = new SeededWeights(nano, 3, 'f16');
   h = await createHarness(weights);
   const ids = tokens(300, 512);
@@ -186,7 +186,7 @@ it('cuts work into submits as small as asked for without changing a bit, and let
   expect(submits.length).toBeGreaterThan(10);
 });
 
-it('draws by seed and output index, not by batch row; keeps forbidden tokens out', async () => {
+it('sampling depends on seed and output index, not on the batch row, and avoids forbidden tokens', async () => {
   h = await createHarness(new SeededWeights(nano, 3, 'f16'));
   const ids = tokens(20, 512);
   const sample = (seed: number, outputIndex: number, forbiddenTokenIds: readonly number[] = []) => ({
@@ -208,7 +208,7 @@ it('draws by seed and output index, not by batch row; keeps forbidden tokens out
   expect(kept!.tokenId).not.toBe(alone!.tokenId);
 });
 
-it('rejects with EngineDeadError when the device ends in the middle of a step, and ever after', async () => {
+it('the runner rejects with EngineDeadError when its device ends during a step, and from then on', async () => {
   const weights = new SeededWeights(nano, 3, 'f16');
   for (let i = 0; i < 3; i++) {
     h = await createHarness(weights, { warm: false, ownDevice: true, kernels: 'prompts' });
@@ -221,7 +221,7 @@ it('rejects with EngineDeadError when the device ends in the middle of a step, a
     await new Promise((resolve) => setTimeout(resolve, 4 * i));
     h.close();
     const [outcome] = await failed;
-    // A fast device may have done it by then, but not at once.
+    // A fast device may have finished by then, but not immediately.
     if (i === 0 || outcome.status === 'rejected')
       expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(EngineDeadError) });
     await expect(h.runner.execute(batch)).rejects.toThrow(EngineDeadError);

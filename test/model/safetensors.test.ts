@@ -15,7 +15,7 @@ const entry = (begin: number, end: number, more: object = {}) => ({
 const withHeader = (header: object, bytes: number) =>
   rawSafetensors(JSON.stringify(header), new Uint8Array(bytes));
 
-describe('safetensors', () => {
+describe('the safetensors reader', () => {
   it('reads F32, F16 and BF16 as the numbers they hold', async () => {
     const values = [1, -2.5, 0, 65_504, 2 ** -14];
     const bfloats = [1, -2.5, 0, 65_536, 2 ** -14];
@@ -76,7 +76,7 @@ describe('safetensors', () => {
     expect((error as Error).message).not.toContain('\n');
   });
 
-  it('names a missing file, a missing tensor and an unreadable dtype', async () => {
+  it('names a missing file, a missing tensor and an unsupported dtype', async () => {
     await expect(SafetensorsFile.open(memorySource('m', {}), 'x.safetensors')).rejects.toThrow(
       'm/x.safetensors does not exist',
     );

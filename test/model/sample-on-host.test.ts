@@ -16,8 +16,8 @@ const sampleOf = (
 
 const logits = Float32Array.of(1, 5, 5, 4, 3, Number.NaN);
 
-describe('rows that the host draws', () => {
-  it('are those that the kernel has no room for, and leave nothing in its list', () => {
+describe('rows sampled on the host', () => {
+  it("are those with allowed tokens or too many forbidden ones, and take no room in the kernel's list", () => {
     const many = Array.from({ length: FORBIDDEN_PER_ROW + 1 }, (_, id) => id);
     const onHost = [sampleOf({ allowedTokenIds: [3] }, [1]), sampleOf({}, many)];
     const onDevice = sampleOf({}, many.slice(1));
@@ -28,7 +28,7 @@ describe('rows that the host draws', () => {
     expect([0, 1, 2].map((row) => words[8 * row + 5])).toEqual([0, 0, FORBIDDEN_PER_ROW]);
   });
 
-  it('get the largest logit of what is allowed and not forbidden, the lowest id of equals', () => {
+  it('get the largest logit among allowed tokens that are not forbidden, the lowest id on ties', () => {
     expect(sampleOnHost(logits, sampleOf({}))).toBe(1);
     expect(sampleOnHost(logits, sampleOf({}, [1]))).toBe(2);
     expect(sampleOnHost(logits, sampleOf({ allowedTokenIds: [0, 4, 3, 4] }))).toBe(3);
@@ -36,12 +36,12 @@ describe('rows that the host draws', () => {
     expect(sampleOnHost(logits, sampleOf({ allowedTokenIds: [0, 4, 3], temperature: 1, topK: 1 }))).toBe(3);
   });
 
-  it('get what is allowed where nothing is left, and none where nothing is a number', () => {
+  it('get an allowed token if all of them are forbidden, and none if their logits are NaN', () => {
     expect(sampleOnHost(logits, sampleOf({ allowedTokenIds: [4] }, [4]))).toBe(4);
     expect(sampleOnHost(logits, sampleOf({ allowedTokenIds: [5] }))).toBeNull();
   });
 
-  it('draw by weight among them alone', () => {
+  it('draw by weight among the allowed tokens only', () => {
     const drawn = Array.from({ length: 2000 }, (_, i) =>
       sampleOnHost(logits, sampleOf({ allowedTokenIds: [3, 4], temperature: 1, seed: 3 }, [], i)),
     );

@@ -16,7 +16,7 @@ import {
 import { generateGreedy } from './oracle-runs.ts';
 
 const nano = presetArchitecture('nano');
-/** Every optional part, and no size a multiple of 4. */
+/** Has every optional part, and no size is a multiple of 4. */
 const odd: Architecture = {
   ...nano,
   name: 'odd',
@@ -63,7 +63,7 @@ const numbers = (part: Matrix | Float32Array): number[] => {
   return part.dtype === 'f16' ? Array.from(data, halfToFloat) : [...data];
 };
 
-describe('weights from a seed', () => {
+describe('seeded weights', () => {
   it('are the same bits on every machine', async () => {
     const hash = sha256.create();
     for (const part of Object.values(await everything(new SeededWeights(nano, 0, 'f16')))) {
@@ -75,7 +75,7 @@ describe('weights from a seed', () => {
     );
   });
 
-  it('as f32 are the f16 values widened', async () => {
+  it('in f32 are the f16 values widened', async () => {
     for (const architecture of [nano, odd]) {
       const halves = await everything(new SeededWeights(architecture, 3, 'f16'));
       const floats = await everything(new SeededWeights(architecture, 3, 'f32'));
@@ -95,7 +95,7 @@ describe('weights from a seed', () => {
     expect(new Set(all).size).toBe(all.length);
   });
 
-  it('fill the shape and nothing beyond it, in whatever size', async () => {
+  it('fill their shape, and leave the padding zero', async () => {
     for (const [name, part] of Object.entries(await everything(new SeededWeights(odd, 0, 'f16')))) {
       if (part instanceof Float32Array) continue;
       const stride = pad4(part.columns);
@@ -110,7 +110,7 @@ describe('weights from a seed', () => {
     }
   });
 
-  it('have mean 0, the deviation that was asked for, and no subnormal halves', async () => {
+  it('have mean 0, the requested deviation and no subnormal halves', async () => {
     const weights = new SeededWeights(presetArchitecture('tiny'), 0, 'f16');
     const { qkv, o } = await weights.layer(3);
     const deviation = (values: readonly number[]) => {
@@ -130,7 +130,7 @@ describe('weights from a seed', () => {
   it.each([
     ['nano', nano],
     ['the way of Gemma 3', { ...presetArchitecture('tiny-hybrid'), ...tinyGemma }],
-  ])('make a model whose words depend on its context: %s', async (_, architecture) => {
+  ])('make a model whose output depends on its context: %s', async (_, architecture) => {
     const weights = await loadOracleWeights(new SeededWeights(architecture, 0, 'f16'));
     const prompt = Array.from({ length: 60 }, (_, i) => 5 + ((i * 131) % 500));
     const changed = prompt.with(3, 77);

@@ -8,7 +8,7 @@ import { abandon, SharedWeights, sharedBytes } from '../../src/model/shared-weig
 import type { Architecture, ModelWeights, WeightDtype } from '../../src/model/types.ts';
 
 const nano = presetArchitecture('nano');
-/** Everything that an architecture may have, in sizes that need padding. */
+/** Every optional part of an architecture, in sizes that need padding. */
 const odd: Architecture = {
   ...nano,
   numLayers: 5,
@@ -28,7 +28,7 @@ async function all(weights: ModelWeights) {
   return digests({ embedding, lmHead, finalNorm: await weights.finalNorm(), layers });
 }
 
-/** Shapes as they are, of contents their digests. */
+/** The value with every array replaced by the digest of its content. */
 const digests = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (_, part) =>
@@ -38,7 +38,7 @@ const digests = (value: unknown): unknown =>
     ),
   );
 
-/** Counts what it is asked to make, and lets others run meanwhile. */
+/** Records the parts it is asked to make, and yields to others before each. */
 class Counted extends SeededWeights {
   readonly made: string[] = [];
   before: (what: string) => Promise<void> = () => new Promise((resolve) => setTimeout(resolve, 1));
@@ -62,9 +62,9 @@ class Counted extends SeededWeights {
   }
 }
 
-describe.each(['f16', 'f32'] as const)('%s', (dtype) => {
+describe.each(['f16', 'f32'] as const)('shared weights in %s', (dtype) => {
   test.each([['nano, tied', nano] as const, ['biases, QK norm, an LM head', odd] as const])(
-    'three engines make each part once, and have the bits of one that makes all: %s',
+    'let three engines make each part once, with the same bits as one engine alone: %s',
     async (_, architecture) => {
       const expected = await all(new SeededWeights(architecture, 3, dtype));
       const memory = memoryFor(architecture, dtype);
@@ -80,7 +80,7 @@ describe.each(['f16', 'f32'] as const)('%s', (dtype) => {
   );
 });
 
-test('what one fails at, the others make themselves', async () => {
+test('if one engine fails, the others make the remaining shared weights themselves', async () => {
   const memory = memoryFor(odd, 'f16');
   const failing = new Counted(odd, 3, 'f16');
   failing.before = async (what) => {
@@ -92,7 +92,7 @@ test('what one fails at, the others make themselves', async () => {
   expect(other.made).toEqual(['layer 1', 'layer 2', 'layer 3', 'layer 4']);
 });
 
-test('nobody waits for one that is gone', async () => {
+test('engines do not wait for one that has abandoned the shared weights', async () => {
   const memory = memoryFor(odd, 'f16');
   const gone = new Counted(odd, 3, 'f16');
   gone.before = () => new Promise(() => {});
@@ -104,12 +104,12 @@ test('nobody waits for one that is gone', async () => {
   expect(other.made).toContain('embedding');
 });
 
-test('more than a copy beside the engines may take is not shared', () => {
+test('weights above the size limit are not shared', () => {
   expect(sharedBytes(presetArchitecture('smollm2-135m'), 'f16')).toBeGreaterThan(2 ** 27);
   expect(sharedBytes(presetArchitecture('llama-3.2-1b'), 'f16')).toBeNull();
 });
 
-test('a vocabulary in pieces has the columns that it has in one', async () => {
+test('pieces of a shared vocabulary have the columns of the whole', async () => {
   const memory = memoryFor(odd, 'f16');
   const shared = new SharedWeights(new SeededWeights(odd, 3, 'f16'), memory);
   const own = new SeededWeights(odd, 3, 'f16');

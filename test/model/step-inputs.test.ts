@@ -18,7 +18,7 @@ function scheduled(id: number, start: number, count: number, sampled: boolean): 
   };
 }
 
-it('lays out rows, slots, tables and rows that get logits', () => {
+it('cutIntoPieces lays out tokens, slots, block tables and logit rows', () => {
   const [piece, ...more] = cutIntoPieces(
     { step: 0, requests: [scheduled(0, 6, 3, false), scheduled(1, 0, 2, true)] },
     shape,
@@ -52,7 +52,7 @@ it('lays out rows, slots, tables and rows that get logits', () => {
   );
 });
 
-it('keeps every row once and in order, within the limits, however it is cut', () => {
+it('cutIntoPieces keeps every row once and in order, within any limits', () => {
   const requests = fc.array(
     fc.tuple(fc.integer({ min: 0, max: 100 }), fc.integer({ min: 1, max: 60 }), fc.boolean()),
     { minLength: 1, maxLength: 6 },
@@ -81,7 +81,7 @@ it('keeps every row once and in order, within the limits, however it is cut', ()
   );
 });
 
-it('counts keys of a window, cuts by them, and lets blocks be gone that no row sees', () => {
+it('cutIntoPieces counts only keys in a window, and allows null blocks that no row sees', () => {
   const windowed = { ...shape, windows: [6] };
   const request = scheduled(0, 9, 3, true);
   const batch = (blockIds: number[]) => ({ step: 0, requests: [{ ...request, blockIds: [blockIds] }] });
@@ -92,12 +92,12 @@ it('counts keys of a window, cuts by them, and lets blocks be gone that no row s
   expect(attendedKeys(piece!, 11)).toBe(10 + 11 + 11);
   expect(attendedKeys(piece!, 1000)).toBe(10 + 11 + 12);
   expect(cutIntoPieces(batch([0, 7, 8]), windowed, { ...unlimited, attendedKeys: 17 })).toHaveLength(2);
-  // Position 9 sees 4 and what follows.
+  // Position 9 sees position 4 and later.
   expect(() => cutIntoPieces(batch([0, 0, 8]), windowed, unlimited)).toThrow('block 0');
   expect(() => cutIntoPieces(batch([0, 7, 8]), { ...windowed, windows: [7] }, unlimited)).toThrow('block 0');
 });
 
-it('refuses a null block, a token outside the vocabulary and a position past the end', () => {
+it('cutIntoPieces refuses a null or unknown block, an unknown token and a position past the end', () => {
   const cut = (request: ScheduledRequest) => () =>
     cutIntoPieces({ step: 0, requests: [request] }, shape, unlimited);
   const good = scheduled(0, 0, 4, true);

@@ -21,7 +21,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     model = await loadTokenizer(name, null);
   });
 
-  it('brings every sequence of ids through text and back', () => {
+  it('decodes and encodes every sequence of ids back to itself', () => {
     const ids = fc.array(fc.nat({ max: vocabSize - 1 }), { minLength: 1, maxLength: 300 });
     fc.assert(
       fc.property(ids, (tokens) => {
@@ -35,7 +35,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     );
   });
 
-  it('knows how many characters a token stands for at most', () => {
+  it('states the largest number of characters per token', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
         const { length } = model.tokenizer.encode(text);
@@ -46,14 +46,14 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     expect(model.tokenizer.mostCharacters).toBe(2);
   });
 
-  it('brings every id through, all at once', () => {
+  it('decodes and encodes all ids in one text', () => {
     const all = Array.from({ length: vocabSize }, (_, id) => id);
     const text = model.tokenizer.decode(all);
     expect([...text].length).toBe(vocabSize);
     expect(model.tokenizer.encode(text)).toEqual(all);
   });
 
-  it('encodes any text, one id a character', () => {
+  it('encodes any text with one id per character', () => {
     const known = new Set(presetCharacters(vocabSize));
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
@@ -69,7 +69,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     expect(model.tokenizer.encode('Hello, world!\n\t~').includes(presetTokenIds.unknown)).toBe(false);
   });
 
-  it('knows system, user and assistant, and ends an answer with its end token', async () => {
+  it('renders system, user and assistant roles, ends answers with the end token, and refuses other roles', async () => {
     const encode = (text: string) => model.tokenizer.encode(text);
     const { endOfTurn, user, assistant, system } = presetTokenIds;
     const [a, b, c, d] = model.tokenizer.encode('abcd');
@@ -109,7 +109,7 @@ describe('a tokenizer', () => {
     expect(tokenizer.decode(ids)).toBe(decoded);
   });
 
-  it('gives no text for no ids, and skips special tokens only when asked', async () => {
+  it('decodes no ids to no text, and skips special tokens only on request', async () => {
     const { tokenizer } = await recall;
     expect([tokenizer.decode([]), tokenizer.encode('')]).toEqual(['', []]);
     const ids = tokenizer.encode('<|user|>hi<|end|>');
@@ -134,7 +134,7 @@ describe('a tokenizer', () => {
     );
   });
 
-  it('puts around a whole text what its post-processor does', async () => {
+  it('adds the special tokens of its post-processor around a whole text', async () => {
     const files = presetTokenizerFiles('nano');
     const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
     const { system, endOfTurn } = presetTokenIds;
@@ -153,7 +153,7 @@ describe('a tokenizer', () => {
     expect((await recall).tokenizer.withSpecialTokens([7, 8])).toEqual([7, 8]);
   });
 
-  it('streams what it decodes at once, whole characters only', async () => {
+  it('streams the same text as decoding at once, in whole characters', async () => {
     const { tokenizer } = await recall;
     const stream = (ids: readonly number[]) => {
       const decoder = tokenizer.streamDecoder();
@@ -173,7 +173,7 @@ describe('a tokenizer', () => {
     );
   });
 
-  it('says what tokens spell where the config asks to clean up, and loses none of it in a stream', async () => {
+  it('ignores clean_up_tokenization_spaces, and streams the same text', async () => {
     const files = presetTokenizerFiles('nano');
     const config = { ...JSON.parse(files['tokenizer_config.json']!), clean_up_tokenization_spaces: true };
     const asked = { ...files, 'tokenizer_config.json': JSON.stringify(config) };
@@ -186,7 +186,7 @@ describe('a tokenizer', () => {
     }
   });
 
-  it('keeps the space of the first word after a prompt', async () => {
+  it('keeps the leading space of the first streamed word after a prompt', async () => {
     const vocab = ['<unk>', '<s>', '▁it', '▁is', '▁so', '<0xE6>', '<0xBC>', '<0xA2>'];
     const flags = { special: true, normalized: false, single_word: false, lstrip: false, rstrip: false };
     const json = {
@@ -194,7 +194,7 @@ describe('a tokenizer', () => {
       normalizer: null,
       pre_tokenizer: null,
       post_processor: null,
-      // Llama 2's.
+      // Llama 2's decoder.
       decoder: {
         type: 'Sequence',
         decoders: [
@@ -225,7 +225,7 @@ describe('a tokenizer', () => {
     expect(said([2, 5, 6], [7, 3])).toBe('\ufffd is');
   });
 
-  it('may have special tokens that the model has no row for, and no others', async () => {
+  it("may have special tokens, but no other tokens, beyond the model's vocabulary", async () => {
     const files = presetTokenizerFiles('nano');
     const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
     const load = (special: boolean) => {
@@ -237,7 +237,7 @@ describe('a tokenizer', () => {
     await expect(load(false)).rejects.toThrow("has 513 token ids but the model's vocabulary has 512");
   });
 
-  it('names what is wrong with its files', async () => {
+  it('reports missing and invalid files', async () => {
     await expect(loadTokenizer('x', memorySource('m', {}))).rejects.toThrow('m has no config.json');
     await expect(Tokenizer.load(memorySource('m', {}), 8)).rejects.toThrow('m has no tokenizer.json');
     const load = (json: string) => Tokenizer.load(memorySource('m', { 'tokenizer.json': json }), 100);

@@ -13,7 +13,7 @@ import { nodePlatform } from '../../src/platform/node.ts';
 import { openTestDevice } from '../gpu/adapter.ts';
 
 const nano = presetArchitecture('nano');
-/** No size of it is a multiple of 4, and it has every part that a model can have. */
+/** No size is a multiple of 4, and every optional part is present. */
 const odd: Architecture = {
   ...nano,
   numLayers: 3,
@@ -32,7 +32,7 @@ const odd: Architecture = {
 it.each([
   ['nano', nano],
   ['an odd shape', odd],
-])('the bytes of the weights of %s are known before they are made', async (_, architecture) => {
+])('weightSizes gives the bytes of the weights of %s before they are made', async (_, architecture) => {
   const gpu = await openTestDevice();
   for (const dtype of ['f16', 'f32'] as const) {
     const before = gpu.bufferBytes;
@@ -48,7 +48,7 @@ it.each([
   gpu.destroy();
 });
 
-it('sizes beyond 2 GiB are sizes too', () => {
+it('weightSizes is exact beyond 2 GiB', () => {
   const wide = { ...nano, intermediateSize: 2 ** 24 };
   expect(weightSizes(wide, 'f16').largest).toEqual({
     name: 'gate up',
@@ -57,7 +57,7 @@ it('sizes beyond 2 GiB are sizes too', () => {
   expect(weightSizes(wide, 'f16').total).toBeGreaterThan(2 ** 33);
 });
 
-it('an embedding too large for a binding lies in pieces, whose columns are those of the whole', async () => {
+it('an embedding too large for a binding is split into pieces with the columns of the whole', async () => {
   expect(vocabularyPieces(nano, 'f16')).toEqual([{ first: 0, count: 512 }]);
   const gemma = presetArchitecture('gemma-3-270m');
   const pieces = vocabularyPieces(gemma, 'f16');
@@ -89,12 +89,12 @@ it('an embedding too large for a binding lies in pieces, whose columns are those
   }
 });
 
-it('a matrix too large for the adapter is missed before any weight is generated or read', async () => {
+it('a matrix too large for the adapter is rejected before any weight is generated or read', async () => {
   const gpu = await openTestDevice();
   const { report } = gpu;
   gpu.destroy();
   const room = Math.min(report.limits.maxStorageBufferBindingSize, report.limits.maxBufferSize);
-  // Gate and up, side by side.
+  // Gate and up are fused side by side.
   const intermediateSize = 2 * Math.floor(room / (2 * 2 * 2 * nano.hiddenSize));
   const widest = { ...nano, name: 'wide', intermediateSize };
   checkLargestWeight(widest, 'f16', report);

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { WorkEstimate } from '../../src/model/work-estimate.ts';
 
-/** The given times in turn, then the last one again and again. */
+/** Returns the given times in turn, then repeats the last one. */
 function times(...list: number[]): () => Promise<number> {
   return async () => (list.length > 1 ? list.shift()! : list[0]!);
 }
 
-it('sets a rate from a dispatch that took long enough, rises slowly and falls at once', async () => {
+it('a work estimate takes its rate from a long enough dispatch, rises slowly and falls at once', async () => {
   const estimate = new WorkEstimate();
   const work = { key: {}, work: 1e6 };
   await estimate.calibrate(work, times(10));
@@ -19,7 +19,7 @@ it('sets a rate from a dispatch that took long enough, rises slowly and falls at
   expect(estimate.milliseconds(work)).toBeCloseTo(5, 0);
 });
 
-it('sets no rate by a moment in which the thread stood still', async () => {
+it('a work estimate ignores a measurement during which the thread was suspended', async () => {
   const estimate = new WorkEstimate();
   const work = { key: {}, work: 1e6 };
   await estimate.calibrate(work, times(40, 9, 10));
@@ -30,7 +30,7 @@ it('sets no rate by a moment in which the thread stood still', async () => {
   expect(estimate.milliseconds(short)).toBe(before);
 });
 
-it('takes a dispatch that is too short to be measured for what it can have cost at most', async () => {
+it('a work estimate uses the upper bound of a dispatch too short to measure', async () => {
   const estimate = new WorkEstimate();
   const work = { key: {}, work: 2e6 };
   const guess = estimate.rate(work.key);
@@ -39,13 +39,13 @@ it('takes a dispatch that is too short to be measured for what it can have cost 
   expect(estimate.rate(work.key)).toBeLessThan(guess);
 });
 
-it('recovers from a rate that a busy moment made far too high', async () => {
+it('a work estimate recovers from a rate that was measured far too high', async () => {
   const estimate = new WorkEstimate();
   const key = {};
   const whole = 1024;
-  /** What the device does: so much a unit, and a way there and back that is a submit's own. */
+  /** The simulated device: 0.5 ms per unit of work, and 2.5 ms per submit. */
   const actualMs = (work: number) => 0.5 * work + 2.5;
-  /** Cuts the whole into submits of 30 ms by the estimate, 16 units at the least, and learns from each. */
+  /** Splits the whole into submits of an estimated 30 ms, at least 16 units each, and learns from each. */
   const run = (): number => {
     let submits = 0;
     for (let done = 0; done < whole; submits++) {

@@ -7,7 +7,7 @@ import { BlocksByHash } from '../../src/recording/blocks-by-hash.ts';
 
 const BLOCK = 4;
 
-/** Of the turn's second block. */
+/** The turn's second block. */
 const fact = (requestId: string): BlockFact => ({
   id: 7,
   group: null,
@@ -24,13 +24,13 @@ const fact = (requestId: string): BlockFact => ({
   hold: null,
 });
 
-it('tells the KV cache group of a block where there are several', () => {
+it('a block view names the KV cache group if there are several', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   expect(views.view({ ...fact('r'), group: 2 }, 0).group).toBe(2);
   expect(views.view(fact('r'), 0)).not.toHaveProperty('group');
 });
 
-it('remembers the last 256 turns, and of a conversation only those among them', () => {
+it('block views remember only the last 256 turns of all conversations', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   const turn = (turnId: string, conversation: string, tokens: number) => {
     views.turnStarted(
@@ -41,20 +41,20 @@ it('remembers the last 256 turns, and of a conversation only those among them', 
     views.requestStarted(`at P: ${turnId}`, { turnId, side: 'prefill' });
   };
   turn('a#1', 'a', BLOCK);
-  // Conversations that nobody ends.
+  // Conversations that are never ended.
   for (let i = 0; i < 256; i++) turn(`other#${i}`, `other-${i}`, BLOCK);
 
   turn('a#2', 'a', 2 * BLOCK);
   expect(views.view(fact('at P: a#1'), 0)).toMatchObject({ conversation: null, text: null });
   expect(views.ownerOf('at P: a#1')).toBeNull();
-  // All that is known of it now is this turn, which then counts as its first.
+  // Only this turn of the conversation is known now, so it counts as the first.
   expect(views.view(fact('at P: a#2'), 0)).toMatchObject({ conversation: 'a', turn: 1, text: '4 5 6 7' });
 
   turn('a#3', 'a', 3 * BLOCK);
   expect(views.view({ ...fact('at P: a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
 });
 
-it('keeps no more of turns that fail, or of conversations that are resumed', () => {
+it('block views also keep at most 256 failed turns and resumed conversations', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   for (let i = 0; i < 300; i++) {
     views.resume(`resumed-${i}`, [1], [{ question: 1, answer: 1 }]);
@@ -65,7 +65,7 @@ it('keeps no more of turns that fail, or of conversations that are resumed', () 
   expect([...views.sequences()]).toHaveLength(256);
 });
 
-it('knows blocks for their own turns after one that failed, which counts, and whose words are no part of what follows', () => {
+it('a failed turn counts in the numbering, but later turns do not inherit its text', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   const turn = (turnId: string, tokens: readonly number[]) => {
     const told = views.turnStarted(turnId, 'a', tokens);
@@ -79,13 +79,13 @@ it('knows blocks for their own turns after one that failed, which counts, and wh
   expect(turn('a#3', [1, 2, 3, 4, 5, 6, 7, 8])).toEqual({ turn: 3, differsAt: null });
   expect(views.view(fact('at P: a#3'), 0)).toMatchObject({ turn: 3, text: '5 6 7 8' });
   expect(views.view({ ...fact('at P: a#3'), index: 0 }, 0)).toMatchObject({ turn: 1 });
-  // The first of a conversation.
+  // A conversation whose first turn failed.
   views.turnStarted('b#1', 'b', [1, 2, 3, 4, 5]);
   views.turnFailed('b#1');
   expect(views.turnStarted('b#2', 'b', [7, 8])).toEqual({ turn: 2, differsAt: null });
 });
 
-it('knows by its hash what a block has, of what was said here or before', () => {
+it('a block hash is resolved to its text, in live and in resumed conversations', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   const tokenIds = [1, 2, 3, 4, 5, 6, 7, 8, 9];
   const hashes: string[] = [];
@@ -101,7 +101,7 @@ it('knows by its hash what a block has, of what was said here or before', () => 
   expect(byHash.contentOf(hashes[1]!).conversation).toBeNull();
   expect(views.turnStarted('a#2', 'a', tokenIds)).toEqual({ turn: 2, differsAt: null });
   byHash.refresh();
-  // Its first token was said in the first turn.
+  // The block's first token belongs to the first turn.
   const second = { conversation: 'a', turn: 1, index: 1, author: 'both', text: '5 6 7 8' };
   expect(byHash.contentOf(hashes[1]!)).toMatchObject({ ...second, hash: hashes[1]!.slice(0, 16) });
 });

@@ -1,4 +1,4 @@
-/** The recording that comes with the page is one that this version reads. */
+/** The recording shipped with the page can be read by this version. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -8,7 +8,7 @@ const shipped = path.join(import.meta.dirname, '../../demo/recordings/shipped.js
 
 const note = { kind: 'note', atMs: 0, level: 'info', message: 'x' };
 
-test('the shipped recording shows every kind of event that a page draws', () => {
+test('the shipped recording has the kinds of event that a page draws', () => {
   const { events } = recordingSchema.parse(JSON.parse(readFileSync(shipped, 'utf8')));
   const kinds = new Set<string>(events.map(({ kind }) => kind));
   for (const kind of [
@@ -27,13 +27,13 @@ test('the shipped recording shows every kind of event that a page draws', () => 
   expect(ended.some(({ result }) => result.pulled_tokens > 0)).toBe(true);
 });
 
-test('unknown parts of a turn are left out, unknown events are refused', () => {
+test('known events are read, and unknown kinds of event are refused', () => {
   const recording = { kvferryRecording: RECORDING_VERSION, madeWith: 'test', title: 'x', events: [note] };
   expect(recordingSchema.parse(recording).events).toEqual([note]);
   expect(() => recordingSchema.parse({ ...recording, events: [{ ...note, kind: 'rumour' }] })).toThrow();
 });
 
-test('a recording of another version is refused, and both versions are named', () => {
+test('a recording of another version is refused with both versions named', () => {
   const recording = { kvferryRecording: 1, madeWith: 'test', title: 'x', events: [note] };
   expect(() => recordingSchema.parse(recording)).toThrow(`found version 1, wanted ${RECORDING_VERSION}`);
 });

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { RecordedTurn, SessionEvent } from '../../src/recording/events.ts';
 import { RecordedRace } from '../../src/recording/recorded-race.ts';
 
-/** Each turn in both modes, as the modes of a run that take turns. */
+/** Each turn in both modes, alternating. */
 function racesOf(turns: number): SessionEvent[] {
   const told: SessionEvent[] = [];
   const race = new RecordedRace((event) => told.push(event));
@@ -23,7 +23,7 @@ function racesOf(turns: number): SessionEvent[] {
 const pointsOf = (events: readonly SessionEvent[]): number[] =>
   events.flatMap((event) => (event.kind === 'crossover' ? [event.crossover!.points.length] : []));
 
-it('the crossover of a few turns is told with each, of many it grows as they do, and none is missing in the end', () => {
+it('the crossover is emitted after each of a few turns, less often for many, and in full at the end', () => {
   expect(pointsOf(racesOf(5))).toEqual([1, 2, 3, 4, 5]);
   const total = (turns: number) => pointsOf(racesOf(turns)).reduce((sum, points) => sum + points, 0);
   expect(total(400) / total(200)).toBeLessThan(2.2);

@@ -35,7 +35,7 @@ const noStoreCounters: StoreStats['counters'] = {
   ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 },
 };
 
-/** A recorder of a cluster that says what it is told to say. */
+/** A recorder of a fake cluster whose notices and snapshots the test controls. */
 function recorded(
   store: { memory: StoreCell[]; folder: string[] | null; stats: StoreStats } | null = null,
   settings: object = {},
@@ -108,7 +108,7 @@ const pull = (engine: typeof P | typeof D, requestId: string, remoteEngineId: st
   event: { kind: 'pull', requestId, remoteEngineId, pairs: [], streamed: false, bytes: 0, atMs: 0 },
 });
 
-it('knows by notice whose request filled a block or reads one, whatever it is called', async () => {
+it('blocks and transfers are attributed to turns by notices, not by request ids or engine names', async () => {
   const { recorder, of, tell } = recorded();
   tell(turn('t'));
   tell({ kind: 'request', requestId: 'r1', turnId: 't', side: 'prefill', engineId: 'y' });
@@ -131,7 +131,7 @@ it('knows by notice whose request filled a block or reads one, whatever it is ca
   expect(of('transfer_started').at(-1)).toMatchObject({ side: 'decode' });
 });
 
-it('looks at the blocks that a request has just taken, which may be computed before anything else is told', async () => {
+it('the recorder polls blocks soon after a request starts', async () => {
   const { of, tell, cluster, clock } = recorded();
   const { snapshot } = cluster;
   let taken = false;
@@ -145,7 +145,7 @@ it('looks at the blocks that a request has just taken, which may be computed bef
   expect(of('blocks')[0]).toMatchObject({ engineId: 'x', changed: [{ id: 3, state: 'computed' }] });
 });
 
-it("knows what another engine took over for a conversation's next turn: what its last turn left", async () => {
+it("blocks that move to another engine are attributed to the conversation's last turn", async () => {
   const { recorder, of, tell, cluster } = recorded();
   cluster.generate = async function* () {
     tell(turn('t'));
@@ -164,16 +164,16 @@ it("knows what another engine took over for a conversation's next turn: what its
 
 it.each([
   [{ holds: 2, tokens: 120 }, '; KV of 120 tokens that it held is lost'],
-  // Of requests that did not come by the router.
+  // Requests that did not come through the router.
   [{ holds: 1, tokens: 0 }, '; KV that it held of 1 request is lost'],
   [{ holds: 0, tokens: 0 }, ''],
-])('says what went with an engine that left: %j', (lost, expected) => {
+])('a note reports the KV lost with an engine that left: %j', (lost, expected) => {
   const { of, tell } = recorded();
   tell({ kind: 'left', ...P, name: 'x', ms: 5, migrated: { holds: 0, tokens: 0 }, lost });
   expect(of('note').at(-1)).toMatchObject({ message: `x left the fleet${expected}.` });
 });
 
-it('tells all of an engine again that took the place of one', async () => {
+it('all blocks are recorded again for an engine that replaced a dead one', async () => {
   const { recorder, of, tell } = recorded();
   await recorder.poll();
   await recorder.poll();
@@ -185,7 +185,7 @@ it('tells all of an engine again that took the place of one', async () => {
   expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'x: killed' });
 });
 
-it('keeps nothing of an engine that serves no more', async () => {
+it('the recorder forgets an engine that is missing from a snapshot', async () => {
   const { recorder, of, cluster } = recorded();
   const both = await cluster.snapshot();
   for (const snapshots of [both, both.slice(1), both]) {
@@ -195,7 +195,7 @@ it('keeps nothing of an engine that serves no more', async () => {
   expect(of('blocks')).toMatchObject([{ engineId: 'x' }, { engineId: 'y' }, { engineId: 'x' }]);
 });
 
-it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {
+it('store events list blocks that come and go, and saves appear as transfers to the store', async () => {
   const counters = { ...noStoreCounters, lookups: 4, hits: 3 };
   const stats = { slots: 8, blocks: 1, inUse: 0, blockBytes: 64, counters, folder: null, server: null };
   const memory: StoreCell[] = [{ id: 2, key: 'ab', state: 'ready' }];
@@ -207,7 +207,7 @@ it('tells of a store what comes and goes, cell by cell, and what it read of an e
   expect(of('store_blocks')).toMatchObject([{ tier: 'memory', numBlocks: 8, changed: [cell] }]);
   await recorder.poll();
   expect(of('store_blocks')).toHaveLength(1);
-  // Another takes a cell of its own, and the first is gone; the folder's cells are given out here.
+  // Another block takes its own cell and the first is gone. Folder cells are assigned by the recorder.
   store.memory = [{ id: 3, key: 'cd', state: 'read' }];
   store.folder = ['ef', 'cd'];
   await recorder.poll();
@@ -227,7 +227,7 @@ it('tells of a store what comes and goes, cell by cell, and what it read of an e
   expect(of('transfer_ended')).toMatchObject([{ ...way, atMs: 9, ms: 4, blocks: 1, outcome: 'done' }]);
 });
 
-it('tells spans together that come together, with their turns, but for those that are turns', async () => {
+it('spans of one tick are recorded together with their turns, without the ttft and turn spans', async () => {
   const { recorder, of, listeners } = recorded();
   const turns = [{ turnId: 't', side: 'decode' }] as const;
   const span = (name: string): Span => ({
@@ -250,7 +250,7 @@ it('tells spans together that come together, with their turns, but for those tha
   ]);
 });
 
-it('notes that a request waits, but not while the KV that it waits for is seen on its way', () => {
+it('a note says that a request waits, unless its KV is visibly in transit', () => {
   const { of, tell, listeners } = recorded();
   tell(pull(P, 'r1', 'y'));
   listeners.waiting('r1', 'x: waits for KV from y');
@@ -265,7 +265,7 @@ it('notes that a request waits, but not while the KV that it waits for is seen o
   ]);
 });
 
-it("a copy over a link between two engines alone is modelled, as in the turn's report", () => {
+it('a transfer over a link between its two engines is marked as throttled', () => {
   const between = ['x', 'y'];
   const link = { name: 'l', bytesPerSecond: 1, latencyMs: 0 };
   for (const links of [[], [{ between, link }]]) {
@@ -277,7 +277,7 @@ it("a copy over a link between two engines alone is modelled, as in the turn's r
   }
 });
 
-it('a turn that is refused before it begins leaves the one before as it was', async () => {
+it('a turn refused before it begins records no failure', async () => {
   const { recorder, of, tell, cluster } = recorded();
   const asking = async (turnId: string | null) => {
     cluster.generate = async function* () {

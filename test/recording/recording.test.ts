@@ -12,7 +12,7 @@ import { FakeCluster } from '../cli/fake-cluster.ts';
 const started = (events: readonly SessionEvent[]) =>
   events.flatMap((event) => (event.kind === 'turn_started' ? [event] : []));
 
-it('each mode of a run begins its conversations anew, and the same turns of two modes are a race', async () => {
+it('each mode of a recorded run restarts its conversations, and the same turns of two modes form a race', async () => {
   const world = fakeWorld();
   const modes = ['--mode', 'bidirectional,unidirectional'];
   expect(await main(['run', ...modes, '--record', 'r.json'], world.deps)).toBe(0);
@@ -22,7 +22,7 @@ it('each mode of a run begins its conversations anew, and the same turns of two 
   expect(turns.map(({ mode, turn }) => [mode, turn])).toEqual(
     ['bidirectional', 'unidirectional'].flatMap((mode) => numbers.map((turn) => [mode, turn])),
   );
-  // The end of the mode before is no history that was edited.
+  // The previous mode's conversation does not count as an edited history.
   for (const { turn, differsAt } of turns) if (turn === 1) expect(differsAt).toBeUndefined();
   const ended = events.flatMap((event) => (event.kind === 'turn_ended' ? [event.result.turn] : []));
   expect(ended).toEqual([...numbers, ...numbers]);
@@ -31,7 +31,7 @@ it('each mode of a run begins its conversations anew, and the same turns of two 
   expect(races.at(-1)).toMatchObject({ race: { question: 'What do you know about me?' } });
 });
 
-it('a run that is interrupted ends, and what was recorded until then is a whole file', async () => {
+it('an interrupted run ends with a valid recording of everything until then', async () => {
   const world = fakeWorld();
   const { sleep } = systemClock;
   let asleep = 0;
@@ -42,7 +42,7 @@ it('a run that is interrupted ends, and what was recorded until then is a whole 
   world.interruptAt('unidirectional: 12 turns');
   const modes = ['--mode', 'unidirectional,bidirectional'];
   expect(await main(['run', ...modes, '--record', 'r.json'], world.deps)).toBe(130);
-  // Nothing looks at its blocks any more: the program ends.
+  // Nothing polls the blocks any more, so the program can end.
   await expect.poll(() => asleep).toBe(0);
   sleeping.mockRestore();
   const { events } = recordingSchema.parse(JSON.parse(world.files.get('r.json')!));
@@ -50,7 +50,7 @@ it('a run that is interrupted ends, and what was recorded until then is a whole 
   expect(started(events).filter(({ mode }) => mode === 'bidirectional')).toHaveLength(0);
 });
 
-it('a turn that is taken back and served once more, as an audit does, is told once', async () => {
+it('a turn that is rewound and served again, as in an audit, is recorded once', async () => {
   const config = parseRunConfig({ model: 'nano' });
   const cluster = new FakeCluster(clusterOptions(config, presetArchitecture('nano'), true), {});
   const recorded = startRecording(cluster, config);

@@ -1,4 +1,4 @@
-/** What is told of a store, look by look: of what has changed, and of nothing else. */
+/** Store events of each poll contain the blocks that have changed, and nothing else. */
 import { describe, expect, test } from 'vitest';
 import { createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
 import { HASH_SEED } from '../../src/fleet/options.ts';
@@ -18,7 +18,7 @@ const stats = {
 function watched() {
   const views = new BlockViews(BLOCK_SIZE, (ids) => ids.join(' '));
   const news = new StoreNews(views, BLOCK_SIZE);
-  /** What is told of the tier. */
+  /** The changed blocks reported for the tier. */
   const look = (change: Partial<Pick<StoreBlocks, 'whole' | 'memory' | 'folder'>>, tier = 'memory') => {
     const nothing = { changed: [], gone: [] };
     const blocks = { revision: 1, whole: false, memory: nothing, folder: null, queues: null, ...change };
@@ -31,7 +31,7 @@ function watched() {
   return { views, look };
 }
 
-/** How often its key was looked at is counted. */
+/** Cells that count how often their keys are read. */
 function counted(count: number) {
   const looks = { times: 0 };
   const cells = Array.from({ length: count }, (_, i): StoreCell => {
@@ -49,7 +49,7 @@ function counted(count: number) {
 const ids = (views: readonly { id: number }[]) => views.map(({ id }) => id);
 
 describe('the memory of a store', () => {
-  test('of thousands of blocks those alone are looked at that have changed', () => {
+  test('reads only changed blocks, even among thousands', () => {
     const { look } = watched();
     const { cells, looks } = counted(4000);
     expect(look({ whole: true, memory: { changed: cells, gone: [] } })).toHaveLength(4000);
@@ -61,11 +61,11 @@ describe('the memory of a store', () => {
       { id: 7, state: 'arriving', hash: 'other' },
       { id: 9, state: 'free' },
     ]);
-    // The two that are gone.
+    // The two blocks that are gone.
     expect(looks.times).toBeLessThanOrEqual(4);
   });
 
-  test('what was told without content is told again when its turn is known, in every KV cache group', () => {
+  test('reports blocks again once their turn is known, in every KV cache group', () => {
     const { views, look } = watched();
     const tokenIds = [5, 6, 7, 8];
     const hashes: string[] = [];
@@ -85,7 +85,7 @@ describe('the memory of a store', () => {
     expect(look({})).toEqual([]);
   });
 
-  test('a store that is told whole takes the place of what was there', () => {
+  test('is replaced when the whole store is reported', () => {
     const { look } = watched();
     const cell = (id: number, key: string): StoreCell => ({ id, key, state: 'ready' });
     look({ memory: { changed: [cell(1, 'a'), cell(2, 'b'), cell(3, 'c')], gone: [] } });
@@ -97,10 +97,10 @@ describe('the memory of a store', () => {
   });
 });
 
-describe('the folder below it', () => {
+describe('the folder of a store', () => {
   const folder = (came: string[], gone: string[] = []) => ({ folder: { came, gone } });
 
-  test('a cell keeps its block, and one that was given up is taken by the next', () => {
+  test('keeps each block in its cell, and reuses the cells of removed blocks', () => {
     const { look } = watched();
     expect(look(folder(['a', 'b', 'c']), 'folder')).toMatchObject([
       { id: 1, hash: 'a' },
@@ -112,7 +112,7 @@ describe('the folder below it', () => {
     expect(look(folder([]), 'folder')).toEqual([]);
   });
 
-  test('of more blocks than are told one by one those that came last have cells, others when there is room', () => {
+  test('shows only the last 512 blocks, and an older one when a cell becomes free', () => {
     const { look } = watched();
     const names = Array.from({ length: 600 }, (_, i) => `f${i}`);
     const told = look(folder(names), 'folder');
@@ -120,9 +120,9 @@ describe('the folder below it', () => {
     expect(Math.max(...ids(told))).toBe(512);
     const hashes = new Set(told.map(({ hash }) => hash));
     expect(hashes).toEqual(new Set(names.slice(88)));
-    // One of those without a cell goes: nothing to be seen.
+    // A block without a cell is removed: nothing is reported.
     expect(look(folder([], ['f3']), 'folder')).toEqual([]);
-    // One with a cell: another block has it.
+    // A block with a cell is removed: another block takes the cell.
     const [next, ...none] = look(folder([], ['f599']), 'folder');
     expect(none).toEqual([]);
     expect(hashes.has(next!.hash)).toBe(false);
