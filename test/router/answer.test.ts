@@ -14,7 +14,7 @@ function output(tokenIds: number[], end: FinishReason | null): TimedOutput {
   return { output: made, atMs: 0 };
 }
 
-/** Token i is words[i]; the engine goes on until it is told to stop, or the words end. */
+/** Token i + 10 decodes to words[i]. The engine continues until it is told to stop or the words end. */
 async function answer(
   words: string[],
   options: {
@@ -30,7 +30,7 @@ async function answer(
   async function* outputs() {
     for (let i = 0; i < words.length; i++) {
       if (stopped > 0 && i > stopped + 1) {
-        // One more token was on its way.
+        // One more token was already under way.
         yield output([], 'stop');
         return;
       }
@@ -59,22 +59,22 @@ async function answer(
   return { given, text: given.join(''), reason, stopReason, keptTokens, unsaidEnd };
 }
 
-describe('text of an answer', () => {
-  test('without stop strings every token gives its text at once', async () => {
+describe('the text of an answer', () => {
+  test('includes each token’s text at once if there are no stop strings', async () => {
     expect(await answer(['a', 'b', 'c'])).toEqual({
       ...{ given: ['a', 'b', 'c'], text: 'abc', reason: 'length', stopReason: null, keptTokens: 3 },
       unsaidEnd: false,
     });
   });
 
-  test('the token that ends an answer has no text; an end token stays in the history, another does not', async () => {
+  test('omits the token that ends it; an EOS token stays in the history, a stop token does not', async () => {
     const eos = await answer(['a', 'b', 'c'], { end: 'stop', last: EOS });
     expect(eos).toMatchObject({ text: 'ab', reason: 'stop', stopReason: null, keptTokens: 3 });
     const other = await answer(['a', 'b', 'c'], { end: 'stop', last: 12 });
     expect(other).toMatchObject({ text: 'ab', reason: 'stop', stopReason: 12, keptTokens: 2 });
   });
 
-  test('a stop string over several tokens: what may be its start waits, and is given when it is not', async () => {
+  test('is held back while it may begin a stop string, and released once it does not', async () => {
     expect(await answer(['x', 'E', 'N', 'x', 'E', 'ND', 'y', 'z'], { stop: ['END'] })).toEqual({
       given: ['x', '', '', 'ENx', '', ''],
       ...{ text: 'xENx', reason: 'stop', stopReason: 'END', keptTokens: 4 },
@@ -82,17 +82,17 @@ describe('text of an answer', () => {
     });
   });
 
-  test('one that begins or ends inside a token leaves no tokens that say exactly the answer', async () => {
+  test('has no exact tokens if a stop string begins or ends inside a token', async () => {
     const inside = await answer(['ab', 'cSTOPd', 'e', 'f'], { stop: ['STOP'] });
     expect(inside).toMatchObject({ text: 'abc', stopReason: 'STOP', keptTokens: null });
   });
 
-  test('it stays in the text when asked for', async () => {
+  test('includes the stop string with includeStop', async () => {
     const kept = await answer(['a', 'EN', 'D', 'x', 'y'], { stop: ['END'], includeStop: true });
     expect(kept).toMatchObject({ text: 'aEND', stopReason: 'END', keptTokens: 3 });
   });
 
-  test('the first of several in the text counts; one at the very start leaves nothing', async () => {
+  test('ends at the stop string that comes first in it, even at its very start', async () => {
     expect(await answer(['ab', 'c', 'd', 'e'], { stop: ['c', 'b'] })).toMatchObject({
       text: 'a',
       stopReason: 'b',
@@ -100,12 +100,12 @@ describe('text of an answer', () => {
     expect(await answer(['ab', 'c', 'd'], { stop: ['ab'] })).toMatchObject({ text: '', keptTokens: 0 });
   });
 
-  test('not in the first minTokens', async () => {
+  test('includes stop strings within the first minTokens', async () => {
     const late = await answer(['S', 'a', 'S', 'b', 'c'], { stop: ['S'], minTokens: 1 });
     expect(late).toMatchObject({ text: 'Sa', stopReason: 'S', keptTokens: 2 });
   });
 
-  test('one that begins in the first minTokens and ends after them counts', async () => {
+  test('ends at a stop string that begins within the first minTokens and ends after them', async () => {
     const across = await answer(['a', '##', '#', 'b', 'c'], { stop: ['###'], minTokens: 2 });
     expect(across).toMatchObject({ given: ['a', '', ''], text: 'a', stopReason: '###', keptTokens: 1 });
     const within = await answer(['a', '###', 'b', 'c'], { stop: ['###'], minTokens: 2 });
@@ -114,12 +114,12 @@ describe('text of an answer', () => {
     expect(overlapping).toMatchObject({ text: '#', stopReason: '##', keptTokens: 1 });
   });
 
-  test('of several that one token completes the first of the list counts', async () => {
+  test('ends at the first in the list of several stop strings that one token completes', async () => {
     const both = await answer(['xab', 'c', 'd'], { stop: ['b', 'a'] });
     expect(both).toMatchObject({ text: 'xa', stopReason: 'b' });
   });
 
-  test('a stop token keeps its text where what stops is asked for; one without text stays out', async () => {
+  test('includes a stop or EOS token’s text with includeStop, unless the token has no text', async () => {
     const kept = await answer(['a', 'b', 'c'], { end: 'stop', includeStop: true });
     expect(kept).toMatchObject({ text: 'abc', stopReason: 12, keptTokens: 3, unsaidEnd: false });
     const silent = await answer(['a', 'b', ''], { end: 'stop', includeStop: true });
@@ -130,11 +130,11 @@ describe('text of an answer', () => {
     expect(said).toMatchObject({ text: 'ab', stopReason: null, keptTokens: 2, unsaidEnd: false });
   });
 
-  test('what was held back is given when the answer ends without the rest', async () => {
+  test('includes held-back text if the answer ends before the stop string is complete', async () => {
     expect(await answer(['a', 'E', 'N'], { stop: ['END'] })).toMatchObject({ text: 'aEN', reason: 'length' });
   });
 
-  test('one completed by the last token still counts', async () => {
+  test('ends at a stop string that the last token completes', async () => {
     const both = await answer(['a', 'EN', 'D'], { stop: ['END'] });
     expect(both).toMatchObject({ text: 'a', reason: 'stop', stopReason: 'END', keptTokens: 1 });
   });

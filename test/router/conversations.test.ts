@@ -36,8 +36,8 @@ function world(ttlSeconds: number | null = 480) {
 const held = (kv: { params: { remote_request_id?: string | null | undefined } } | null) =>
   kv?.params.remote_request_id ?? null;
 
-describe('what D holds for a conversation', () => {
-  test('is used once, by the turn that goes on', () => {
+describe('a hold for a conversation', () => {
+  test('is used once, by the next turn', () => {
     const { cache, turn, user } = world();
     turn({ conversationId: 'a', messages: [user('1')] }, 'one');
     const next = {
@@ -49,7 +49,7 @@ describe('what D holds for a conversation', () => {
     expect(cache.takeHeld(conversation)).toBeNull();
   });
 
-  test('is offered for a rewritten history too: P pulls as far as the tokens are the same', () => {
+  test('is offered for an edited history too, since P pulls only as far as the tokens match', () => {
     const { cache, turn, user } = world();
     turn({ conversationId: 'a', messages: [user('1')] }, 'one');
     const edited = [user('1'), { role: 'assistant', content: 'uno' }, user('2')];
@@ -67,7 +67,7 @@ describe('what D holds for a conversation', () => {
       },
     ],
     [
-      'an engine’s that ended',
+      'on an engine that ended',
       ({ cache, holder }) => {
         holder.ended = new EngineDeadError('gone');
         return cache.takeHeld(cache.open(goesOn));
@@ -89,7 +89,7 @@ describe('what D holds for a conversation', () => {
     [480, 450],
     [60, 55],
     [null, 450],
-  ])('whose TTL is %s s is offered for less than %i s', (ttl, seconds) => {
+  ])('with a TTL of %s s is offered for less than %i s', (ttl, seconds) => {
     for (const late of [false, true]) {
       const { cache, turn, pass } = world(ttl);
       turn({ conversationId: 'a', promptText: 'x' }, 'y');
@@ -98,7 +98,7 @@ describe('what D holds for a conversation', () => {
     }
   });
 
-  test('of a turn that ends after its conversation was ended is released, and nothing is remembered', async () => {
+  test('of a turn that ends after its conversation was forgotten is released and not remembered', async () => {
     for (const known of [false, true]) {
       const { cache, turn, released } = world();
       if (known) turn(goesOn, 'one');
@@ -114,7 +114,7 @@ describe('what D holds for a conversation', () => {
   });
 });
 
-test('conversations for which D holds KV are remembered until that is too old', () => {
+test('conversations with a hold are remembered until the hold is too old', () => {
   const { cache, turn, pass, released } = world();
   for (let i = 0; i < 3000; i++) turn({ conversationId: `c${i}`, promptText: 'x' }, 'y');
   expect(cache.known('c0')).not.toBeNull();
@@ -127,7 +127,7 @@ test('conversations for which D holds KV are remembered until that is too old', 
   expect(released).toHaveLength(3001 - 1024);
 });
 
-test('of very many the one that was not used for the longest is forgotten, and what it holds released', () => {
+test('beyond 16,384 conversations the least recently used is forgotten and its hold released', () => {
   const { cache, turn, released } = world();
   for (let i = 0; i <= 16 * 1024; i++) turn({ conversationId: `c${i}`, promptText: 'x' }, 'y');
   expect(cache.known('c0')).toBeNull();
@@ -135,7 +135,7 @@ test('of very many the one that was not used for the longest is forgotten, and w
   expect(released).toEqual(['hold-1']);
 });
 
-test('of long ones fewer are remembered, whatever is held', () => {
+test('fewer conversations are remembered if they are long, even if they have holds', () => {
   const { cache, turn, released } = world();
   const historyIds = new Array<number>(4 * 2 ** 20).fill(1);
   const long = (conversationId: string) => {
@@ -159,7 +159,7 @@ test('of long ones fewer are remembered, whatever is held', () => {
 
 type World = ReturnType<typeof world>;
 
-test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
+test('a turn that continues a forgotten conversation leaves a new one with the same id alone', () => {
   const { cache, turn } = world();
   const text = { conversationId: null, findConversation: true, promptText: 'abcd' };
   const { id } = turn({ conversationId: null, promptText: 'ab' }, 'c');
@@ -175,7 +175,7 @@ test.each([
   ['before', [0, 1]],
   ['after', [1, 0]],
 ])(
-  'one that a client named is left alone by a request without an id that begins with it, and ends %s its next turn',
+  'a named conversation is left alone by a request without an id that ends %s its next turn',
   async (_, order) => {
     const { cache, turn, released } = world();
     const named = turn({ conversationId: 'a', promptText: 'ab' }, 'c');
@@ -197,14 +197,14 @@ test.each([
   },
 );
 
-describe('a conversation without an id', () => {
+describe('opening a conversation', () => {
   const ask = (request: Omit<GenerateRequest, 'conversationId'>): GenerateRequest => ({
     ...request,
     conversationId: null,
     findConversation: true,
   });
 
-  test('is found by the longest history that the prompt begins with', () => {
+  test('without an id finds the longest history that the prompt begins with', () => {
     const { cache, turn, user } = world();
     const first = [user('1')];
     turn(ask({ messages: first }), 'one');
@@ -219,7 +219,7 @@ describe('a conversation without an id', () => {
     expect(cache.open(ask({ messages: [user('1'), user('2')] })).follows).toBeNull();
   });
 
-  test('by its text, and by its tokens with or without the last', () => {
+  test('without an id finds it by its text, or by its tokens with or without the last one', () => {
     const { cache, turn } = world();
     const byText = turn(ask({ promptText: 'ab' }), 'cd');
     expect(cache.open(ask({ promptText: 'abcde' })).follows).toBe(byText);
@@ -228,7 +228,7 @@ describe('a conversation without an id', () => {
     expect(cache.open(ask({ promptTokenIds: [1, 2, 4, 1] })).follows).toBeNull();
   });
 
-  test('it is known whether special tokens were put around its text', () => {
+  test('tells whether special tokens were added to its text', () => {
     const { cache, turn } = world();
     for (const addSpecialTokens of [true, false]) {
       turn({ conversationId: 'a', promptText: 'ab', addSpecialTokens }, 'cd');
@@ -236,7 +236,7 @@ describe('a conversation without an id', () => {
     }
   });
 
-  test('never across salts, nor when it was not asked for', () => {
+  test('without an id finds none of another salt, and none without findConversation', () => {
     const { cache, turn } = world();
     turn(ask({ promptText: 'ab', cacheSalt: 's' }), 'cd');
     expect(cache.open(ask({ promptText: 'abcde' })).follows).toBeNull();
@@ -245,7 +245,7 @@ describe('a conversation without an id', () => {
     expect(cache.open({ conversationId: null, promptText: 'abcde', cacheSalt: 's' }).follows).toBeNull();
   });
 
-  test('the id of another salt is another conversation, and the old one is released', async () => {
+  test('with a known id but another salt starts a new one, whose first turn releases the old hold', async () => {
     const { cache, turn, released } = world();
     turn({ conversationId: 'a', promptText: 'x', cacheSalt: 's' }, 'y');
     expect(cache.open({ conversationId: 'a', promptText: 'xyz' })).toMatchObject({ turns: 0, kv: null });
@@ -256,7 +256,7 @@ describe('a conversation without an id', () => {
   });
 });
 
-test('requests that never end well are not remembered; two first turns of one id leave one conversation', async () => {
+test('requests that never finish are not remembered, and two first turns of one id leave one conversation', async () => {
   const { cache, turn, released } = world();
   turn({ conversationId: 'good', promptText: 'x' }, 'y');
   for (let i = 0; i < 2000; i++) cache.open({ conversationId: `bad${i}`, promptText: 'x' });
@@ -268,11 +268,11 @@ test('requests that never end well are not remembered; two first turns of one id
   expect(released).toEqual(['hold-2']);
 });
 
-describe('the messages that a next turn begins with', () => {
+describe('the messages remembered for the next turn', () => {
   const find = ({ cache, user }: ReturnType<typeof world>, messages: Message[]) =>
     cache.find({ conversationId: null, findConversation: true, messages: [...messages, user('?')] });
 
-  test('hold the whole of an answer that was gone on with', () => {
+  test('contain the whole of an answer that continued a message', () => {
     const here = world();
     const begun = [here.user('1'), { role: 'assistant', content: 'on' }];
     here.turn({ conversationId: null, messages: begun, promptEnd: 'continue' }, 'e two');
@@ -280,7 +280,7 @@ describe('the messages that a next turn begins with', () => {
     expect(find(here, [...begun, { role: 'assistant', content: 'e two' }])).toBeNull();
   });
 
-  test("are none where the answer is no message of the template's", () => {
+  test('are none if the answer is not a message of the template', () => {
     const here = world();
     const asked = [here.user('1')];
     here.turn({ conversationId: null, messages: asked, promptEnd: 'plain' }, 'one');

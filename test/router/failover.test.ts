@@ -36,7 +36,7 @@ async function served(ways: AsyncGenerator<TimedOutput>[]): Promise<number[]> {
   return tokenIds;
 }
 
-test('what was given stands, and the next way goes on after it', async () => {
+test('failover keeps the tokens given so far, and continues after them on the next way', async () => {
   const dead = new EngineDeadError('dead');
   expect(await served([way([1, 2], dead), way([1, 2, 3, 4], null)])).toEqual([1, 2, 3, 4]);
   const ways = [way([], new TransferError('lost')), way([1, 2], dead), way([1, 2, 3], null)];
@@ -44,12 +44,12 @@ test('what was given stands, and the next way goes on after it', async () => {
   expect(await served([way([], new RefusedError('not held')), way([1], null)])).toEqual([1]);
 });
 
-test('without another way the failure is thrown; a refusal is, whatever ways there are', async () => {
+test('a failure is thrown if no other way is left, and a refusal by the first way always', async () => {
   await expect(served([way([1], new EngineDeadError('dead'))])).rejects.toThrow(EngineDeadError);
   await expect(served([way([], new RequestError('no')), way([1], null)])).rejects.toThrow(RequestError);
 });
 
-test('after a failure a refusal is the engine’s own: the next is asked, and the failure is told when none takes it', async () => {
+test('after a failure a refusal leads to the next way, and the failure is thrown if there is none', async () => {
   const [dead, small] = [new EngineDeadError('dead'), new RequestError('too small')];
   expect(await served([way([1], dead), way([], small), way([1, 2], null)])).toEqual([1, 2]);
   await expect(served([way([1], dead), way([], small)])).rejects.toBe(dead);
@@ -57,7 +57,7 @@ test('after a failure a refusal is the engine’s own: the next is asked, and th
   await expect(served([way([1], dead), way([], small), way([], lost)])).rejects.toBe(lost);
 });
 
-test('another token in the same place is a fault, never an answer', async () => {
+test('a different token at a position that was already given throws an internal error', async () => {
   const ways = [way([1, 2], new EngineDeadError('dead')), way([1, 7, 3], null)];
   await expect(served(ways)).rejects.toThrow(InternalError);
 });

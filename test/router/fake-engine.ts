@@ -1,4 +1,4 @@
-/** An engine that answers by arithmetic, behind the router's interface; a test says what it holds, and when it fails. */
+/** An EngineClient that computes its tokens by arithmetic. A test decides what it holds and when it fails. */
 
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { written } from '../../src/config/token-ids.ts';
@@ -9,7 +9,7 @@ import { OutputStream } from '../../src/router/output-stream.ts';
 
 const VOCAB = 97;
 
-/** What every engine answers: token `index` after this prompt. */
+/** The token that every engine generates at `index` after this prompt. */
 export const answerOf = (promptTokenIds: readonly number[], index: number): number =>
   promptTokenIds.reduce((sum, id, i) => (sum * 31 + id * (i + 1)) % VOCAB, 7 * index + 1) % VOCAB;
 
@@ -18,16 +18,16 @@ export class FakeEngine implements EngineClient {
   readonly role: EngineRole;
   readonly address: EngineClient['address'];
   ended: Error | null = null;
-  /** All that it was asked, oldest first. */
+  /** All submitted requests, oldest first. */
   readonly requests: EngineRequest[] = [];
   readonly aborted: string[] = [];
   readonly stopped: string[] = [];
   readonly released: string[] = [];
-  /** Ids of what it holds for a reader. */
+  /** Ids of the requests whose blocks it holds for a reader. */
   readonly holds = new Set<string>();
-  /** Asked before each token: an error ends the request with it, 'ends' the engine. */
+  /** Called before each token: an error message fails the request, 'ends' ends the engine. */
   fails: (requestId: string, index: number) => string | 'ends' | null = () => null;
-  /** Waited for before each token. */
+  /** Awaited before each token. */
   pace: () => Promise<void> = async () => {};
   readonly #streams = new Map<string, OutputStream>();
 
@@ -117,7 +117,7 @@ export class FakeEngine implements EngineClient {
     }
   }
 
-  /** Of a request that takes part in transfers: what it keeps, as its engine would tell. */
+  /** Holds the request's blocks and returns their parameters as an engine would; null for a request without transfers. */
   #hold({ requestId, promptTokenIds, sampling, kvTransferParams }: EngineRequest): KvTransferParams | null {
     if (!kvTransferParams) return null;
     this.holds.add(requestId);

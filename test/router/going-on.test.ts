@@ -1,4 +1,4 @@
-/** Which conversation a prompt goes on from, and what becomes of it while it changes hands. */
+/** Which conversation a prompt continues, and what happens to a conversation while its hold is moved. */
 import { describe, expect, it, test } from 'vitest';
 import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
 import type { HeldForNextTurn } from '../../src/router/held.ts';
@@ -34,38 +34,53 @@ function world() {
   return { cache, holder, kvOf, turn };
 }
 
-describe('a prompt goes on', () => {
+describe('goesOn()', () => {
   const known = (changes: Partial<Conversation>) =>
     ({ messages: null, text: null, historyIds: [], ...changes }) as Conversation;
 
   it.each<[string, boolean, Partial<Conversation>, Parameters<typeof goesOn>[1]]>([
-    ['of ids, whole', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 3, 4] }],
-    ['of ids, without the last', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2] }],
-    ['of ids, another last', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 9] }],
-    ['of ids, shorter', false, { historyIds: [1, 2, 3] }, { promptTokenIds: [1] }],
-    ['of ids, others', false, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 9, 3, 4] }],
-    ['of ids, from one alone', false, { historyIds: [1] }, { promptTokenIds: [1, 2] }],
-    ['of ids, from none', false, { historyIds: [] }, { promptTokenIds: [1, 2] }],
-    ['of nothing', false, { historyIds: [1, 2] }, {}],
-    ['of text', true, { text: 'ab' }, { promptText: 'abc' }],
+    ['with all ids of the history', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 3, 4] }],
+    ['with all ids but the last', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2] }],
+    ['with another last id', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 9] }],
+    ['with too few ids', false, { historyIds: [1, 2, 3] }, { promptTokenIds: [1] }],
+    ['with other ids', false, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 9, 3, 4] }],
+    ['of ids after a history of one id', false, { historyIds: [1] }, { promptTokenIds: [1, 2] }],
+    ['of ids after an empty history', false, { historyIds: [] }, { promptTokenIds: [1, 2] }],
+    ['without content', false, { historyIds: [1, 2] }, {}],
+    ['of text that begins with the history', true, { text: 'ab' }, { promptText: 'abc' }],
     ['of the same text', false, { text: 'ab' }, { promptText: 'ab' }],
     ['of another text', false, { text: 'ab' }, { promptText: 'xbc' }],
-    ['of text, from none', false, { historyIds: [1, 2, 3] }, { promptText: 'abc' }],
-    ['of messages', true, { messages: [user('a')] }, { messages: [user('a'), user('b')] }],
+    ['of text after a history of ids', false, { historyIds: [1, 2, 3] }, { promptText: 'abc' }],
+    [
+      'of messages that begin with the history',
+      true,
+      { messages: [user('a')] },
+      { messages: [user('a'), user('b')] },
+    ],
     ['of the same messages', false, { messages: [user('a')] }, { messages: [user('a')] }],
     ['of fewer messages', false, { messages: [user('a'), user('b')] }, { messages: [user('a')] }],
-    ['of another role', false, { messages: [user('a')] }, { messages: [assistant('a'), user('b')] }],
-    ['of another content', false, { messages: [user('a')] }, { messages: [user('x'), user('b')] }],
-    ['of messages, from none', false, { text: 'a' }, { messages: [user('a'), user('b')] }],
-  ])('%s: %s', (_, expected, conversation, request) => {
+    [
+      'of messages with another role',
+      false,
+      { messages: [user('a')] },
+      { messages: [assistant('a'), user('b')] },
+    ],
+    [
+      'of messages with other content',
+      false,
+      { messages: [user('a')] },
+      { messages: [user('x'), user('b')] },
+    ],
+    ['of messages after a history of text', false, { text: 'a' }, { messages: [user('a'), user('b')] }],
+  ])('for a prompt %s is %s', (_, expected, conversation, request) => {
     expect(goesOn(known(conversation), request)).toBe(expected);
   });
 });
 
-describe('of those without an id', () => {
+describe('conversations without an id', () => {
   const find = { findConversation: true } as const;
 
-  test('the longest history is gone on with, whichever came last; of equal ones the last used', () => {
+  test('are continued by the longest history, and the last used of equal ones', () => {
     const { cache, turn } = world();
     const found = () =>
       cache.open({ conversationId: null, ...find, promptTokenIds: [1, 2, 3, 4, 5, 6] }).follows;
@@ -78,7 +93,7 @@ describe('of those without an id', () => {
     expect(found()).toBe(last);
   });
 
-  test('each has an id of its own, and its place is taken by the one that goes on', () => {
+  test('get ids of their own, and are replaced by the conversation that continues them', () => {
     const { cache, turn } = world();
     const first = turn({ promptTokenIds: [1] }, [1, 2, 3]);
     const other = turn({ promptTokenIds: [7] }, [7, 8, 9]);
@@ -92,7 +107,7 @@ describe('of those without an id', () => {
     expect([second.turns, second.follows]).toEqual([2, null]);
   });
 
-  test('what no ids stand for is not gone on with, in any form', () => {
+  test('keep no history without token ids, and no messages or text that were not given', () => {
     const { cache, turn } = world();
     const lost = turn({ conversationId: 'a', promptText: 'ab', messages: [user('a')] }, null);
     expect(lost).toMatchObject({ historyIds: [], messages: null, text: null, turns: 1 });
@@ -103,8 +118,8 @@ describe('of those without an id', () => {
   });
 });
 
-describe('what is held changes hands', () => {
-  test('the new holder’s is kept, and whoever goes on waits for it', async () => {
+describe('the conversation cache', () => {
+  test('keeps the new hold of a move, and lets the next turn wait for it', async () => {
     const { cache, turn, kvOf } = world();
     const one = turn({ conversationId: 'a' }, [1, 2], kvOf('old'));
     const taken = cache.move(one, async ({ params }) => kvOf(`${params.remote_request_id}, new`));
@@ -115,7 +130,7 @@ describe('what is held changes hands', () => {
     expect(cache.moving(one)).toBeNull();
   });
 
-  test('nothing is moved where nothing is held, or nobody takes it', async () => {
+  test('moves nothing if there is no hold, and drops a hold that no engine takes', async () => {
     const { cache, turn, kvOf } = world();
     const none = turn({ conversationId: 'a' }, [1, 2]);
     expect(await cache.move(none, () => Promise.reject(new Error('never asked')))).toBe(false);
@@ -124,7 +139,7 @@ describe('what is held changes hands', () => {
     expect(one.kv).toBeNull();
   });
 
-  test('what comes too late is released: for one that was forgotten, or has something newer', async () => {
+  test('releases a moved hold if its conversation was forgotten or has a newer hold', async () => {
     const { cache, turn, kvOf, holder } = world();
     const forgotten = turn({ conversationId: 'a' }, [1, 2], kvOf('a'));
     const moving = cache.move(forgotten, async () => kvOf('a, new'));
@@ -139,7 +154,7 @@ describe('what is held changes hands', () => {
     expect(newer.kv.params.remote_request_id).toBe('newer');
   });
 
-  test('only the one of that id is forgotten', () => {
+  test('forgets only the conversation with the given id', () => {
     const { cache, holder, turn, kvOf } = world();
     const under = cache.open({ conversationId: 'under way' });
     const other = turn({ conversationId: 'other' }, [1, 2], kvOf('o'));

@@ -1,4 +1,4 @@
-/** What was offered to a P that ended is offered again: it may be there still, or be gone. Over engines without a GPU. */
+/** A hold that was offered to a P that ended is offered again, whether D still has it or not. Engines without a GPU. */
 import { expect, test } from 'vitest';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
@@ -9,7 +9,7 @@ import { PolicyCluster } from '../connector/policy-cluster.ts';
 import { alone, tokens } from '../engine/fakes.ts';
 import { routingOf } from './policies.ts';
 
-/** Prompts are ids. */
+/** Prompts are token ids, so nothing is encoded or decoded. */
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
@@ -20,47 +20,56 @@ test.each([
   { when: 'before it read', handover: 'pull', pulls: true },
   { when: 'after it read', handover: 'pull', pulls: false },
   { when: 'after it read', handover: 'streamed', pulls: false },
-] as const)('$handover: the turn of a P that ended $when is served when it comes again', async (ended) => {
-  const sizes = { blockSize: 4, numBlocks: 40, maxNumSeqs: 2, maxNumBatchedTokens: 4, prefixCaching: false };
-  const strict = { loadFailurePolicy: 'fail', bidirectional: true, recomputeThreshold: 0 } as const;
-  const cluster = new PolicyCluster(sizes, { ...sizes, maxNumBatchedTokens: 64 }, strict);
-  const conversations = new ConversationCache(cluster.clock);
-  const routing = routingOf();
-  let ids = 0;
-  const router = new Router({
-    text,
-    prompts: new PromptBuilder(text),
-    conversations,
-    clock: cluster.clock,
-    routing: () => routing,
-    settings: () => ({ mode: 'bidirectional', handover: ended.handover, throttled: false }),
-    engines: () => [cluster.p, cluster.d],
-    newId: (name) => `${name}!${++ids}`,
-    onTurn: () => {},
-    onRequest: () => {},
-    spans: new TurnSpans(),
-  });
-  const sampling = { maxTokens: 4, ignoreEos: true, seed: 1 };
-  const ask = async (promptTokenIds: readonly number[]) => {
-    let result: TurnResult | null = null;
-    for await (const { final } of router.serve({ conversationId: 'a', promptTokenIds, sampling }))
-      result = final;
-    return result!;
-  };
-  const first = await cluster.finish(ask(tokens(12, 1)));
-  const prompt = [...first.promptTokenIds, ...first.outputTokenIds, ...tokens(24, 2)];
-  const failed = ask(prompt).catch((error: Error) => error);
-  const { d, p } = cluster;
-  if (ended.pulls) await expect.poll(() => p.load.inFlight).toBe(1);
-  else await cluster.runUntil(() => d.holds.list().every(({ requestId }) => !requestId.startsWith('a#1')));
-  p.end();
-  cluster.replace('prefill');
-  expect(await cluster.finish(failed)).toMatchObject({ message: `${p.engineId} ended` });
-  const again = await cluster.finish(ask(prompt));
-  expect(again.outputTokenIds).toEqual(await alone(prompt, sampling));
-  expect(again.prompt.pulledTokens > 0).toBe(ended.pulls);
-  conversations.forget('a');
-  await cluster.release();
-  for (const { core } of [cluster.p, d])
-    expect(core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
-});
+] as const)(
+  'with handover $handover a turn whose P ended $when is served when it is sent again',
+  async (ended) => {
+    const sizes = {
+      blockSize: 4,
+      numBlocks: 40,
+      maxNumSeqs: 2,
+      maxNumBatchedTokens: 4,
+      prefixCaching: false,
+    };
+    const strict = { loadFailurePolicy: 'fail', bidirectional: true, recomputeThreshold: 0 } as const;
+    const cluster = new PolicyCluster(sizes, { ...sizes, maxNumBatchedTokens: 64 }, strict);
+    const conversations = new ConversationCache(cluster.clock);
+    const routing = routingOf();
+    let ids = 0;
+    const router = new Router({
+      text,
+      prompts: new PromptBuilder(text),
+      conversations,
+      clock: cluster.clock,
+      routing: () => routing,
+      settings: () => ({ mode: 'bidirectional', handover: ended.handover, throttled: false }),
+      engines: () => [cluster.p, cluster.d],
+      newId: (name) => `${name}!${++ids}`,
+      onTurn: () => {},
+      onRequest: () => {},
+      spans: new TurnSpans(),
+    });
+    const sampling = { maxTokens: 4, ignoreEos: true, seed: 1 };
+    const ask = async (promptTokenIds: readonly number[]) => {
+      let result: TurnResult | null = null;
+      for await (const { final } of router.serve({ conversationId: 'a', promptTokenIds, sampling }))
+        result = final;
+      return result!;
+    };
+    const first = await cluster.finish(ask(tokens(12, 1)));
+    const prompt = [...first.promptTokenIds, ...first.outputTokenIds, ...tokens(24, 2)];
+    const failed = ask(prompt).catch((error: Error) => error);
+    const { d, p } = cluster;
+    if (ended.pulls) await expect.poll(() => p.load.inFlight).toBe(1);
+    else await cluster.runUntil(() => d.holds.list().every(({ requestId }) => !requestId.startsWith('a#1')));
+    p.end();
+    cluster.replace('prefill');
+    expect(await cluster.finish(failed)).toMatchObject({ message: `${p.engineId} ended` });
+    const again = await cluster.finish(ask(prompt));
+    expect(again.outputTokenIds).toEqual(await alone(prompt, sampling));
+    expect(again.prompt.pulledTokens > 0).toBe(ended.pulls);
+    conversations.forget('a');
+    await cluster.release();
+    for (const { core } of [cluster.p, d])
+      expect(core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+  },
+);

@@ -4,7 +4,7 @@ import { type Placement, place } from '../../src/router/placement.ts';
 import { type EngineView, planTurn, type RouteRequest } from '../../src/router/plan.ts';
 import { ROUND_ROBIN } from './policies.ts';
 
-/** 'a.p0' is a P of roleset a, 'b.d1' a D of b, 'a.c0' one that does both; 'x' behind it: it ended. */
+/** 'a.p0' is a P of roleset a, 'b.d1' a D of b, 'a.c0' a combined engine of a. A trailing 'x': it has ended. */
 function view(id: string): EngineView {
   const [roleset, name] = id.replace('x', '').split('.') as [string, string];
   return {
@@ -23,21 +23,48 @@ const open = [bounds('a', 0, null), bounds('b', 0, null)];
 const short = [bounds('a', 0, 100), bounds('b', 101, null)];
 
 describe.each<[string, Placement['mode'], Placement['rolesets'], string, number, string, string, string]>([
-  // what, mode, rolesets, engines, prompt tokens, P, D, who serves
-  ['any P with any D', 'pooled', open, 'a.p0 a.d0 b.p0 b.d0', 9, 'a.p0 b.p0', 'a.d0 b.d0', 'pair'],
-  ['a role without engines left in one', 'pooled', open, 'a.p0x a.d0 b.p0 b.d0x', 9, 'b.p0', 'a.d0', 'pair'],
-  ['both rolesets whole', 'replica', open, 'a.p0 a.d0 b.p0 b.d0', 9, 'a.p0 b.p0', 'a.d0 b.d0', 'pair'],
+  // case, mode, rolesets, engines, prompt tokens, P candidates, D candidates, served by a pair or by one engine alone
+  [
+    'two rolesets whose engines are pooled',
+    'pooled',
+    open,
+    'a.p0 a.d0 b.p0 b.d0',
+    9,
+    'a.p0 b.p0',
+    'a.d0 b.d0',
+    'pair',
+  ],
+  [
+    'one role ended in each pooled roleset',
+    'pooled',
+    open,
+    'a.p0x a.d0 b.p0 b.d0x',
+    9,
+    'b.p0',
+    'a.d0',
+    'pair',
+  ],
+  ['two whole rolesets', 'replica', open, 'a.p0 a.d0 b.p0 b.d0', 9, 'a.p0 b.p0', 'a.d0 b.d0', 'pair'],
   ['a roleset without a P', 'replica', open, 'a.p0x a.d0 b.p0 b.d0', 9, 'b.p0', 'b.d0', 'pair'],
   ['a roleset without a D', 'replica', open, 'a.p0 a.d0x b.p0 b.d0', 9, 'b.p0', 'b.d0', 'pair'],
   ['halves of two rolesets', 'replica', open, 'a.p0 a.d0x b.p0x b.d0 b.c0', 9, 'b.c0', 'b.c0', 'alone'],
-  ['the same, pooled', 'pooled', open, 'a.p0 a.d0x b.p0x b.d0 b.c0', 9, 'a.p0', 'b.d0', 'pair'],
-  ['nobody whole: what ended is named', 'replica', open, 'a.p0 a.d0x b.p0x b.d0', 9, 'a.p0', 'a.d0', 'pair'],
-  ['all that do both', 'pooled', open, 'a.c0 a.c1 b.c0x', 9, 'a.c0 a.c1', 'a.c0 a.c1', 'alone'],
-  ['all that did both ended', 'pooled', open, 'a.c0x', 9, 'a.c0', 'a.c0', 'alone'],
-  ['exactly the upper bound', 'pooled', short, 'a.p0 a.d0 b.p0 b.d0', 100, 'a.p0', 'a.d0', 'pair'],
-  ['exactly the lower bound', 'pooled', short, 'a.p0 a.d0 b.p0 b.d0', 101, 'b.p0', 'b.d0', 'pair'],
+  ['halves of two pooled rolesets', 'pooled', open, 'a.p0 a.d0x b.p0x b.d0 b.c0', 9, 'a.p0', 'b.d0', 'pair'],
   [
-    'its bucket has ended: none other serves',
+    'no whole roleset, which names an ended engine',
+    'replica',
+    open,
+    'a.p0 a.d0x b.p0x b.d0',
+    9,
+    'a.p0',
+    'a.d0',
+    'pair',
+  ],
+  ['combined engines only', 'pooled', open, 'a.c0 a.c1 b.c0x', 9, 'a.c0 a.c1', 'a.c0 a.c1', 'alone'],
+  ['combined engines only, all ended', 'pooled', open, 'a.c0x', 9, 'a.c0', 'a.c0', 'alone'],
+  ['a prompt exactly at an upper bound', 'pooled', short, 'a.p0 a.d0 b.p0 b.d0', 100, 'a.p0', 'a.d0', 'pair'],
+  ['a prompt exactly at a lower bound', 'pooled', short, 'a.p0 a.d0 b.p0 b.d0', 101, 'b.p0', 'b.d0', 'pair'],
+  [
+    'the only roleset for the prompt ended, which no other replaces',
     'pooled',
     short,
     'a.p0x a.d0 b.p0 b.d0',
@@ -47,7 +74,7 @@ describe.each<[string, Placement['mode'], Placement['rolesets'], string, number,
     'pair',
   ],
   [
-    'its bucket has one that does both',
+    'a combined engine in the only roleset for the prompt',
     'replica',
     short,
     'a.p0x a.d0 a.c0 b.c0',
@@ -56,8 +83,8 @@ describe.each<[string, Placement['mode'], Placement['rolesets'], string, number,
     'a.c0',
     'alone',
   ],
-])('%s', (_, mode, rolesets, engines, promptTokens, prefill, decode, way) => {
-  test(`${mode}: ${engines}`, () => {
+])('placement with %s', (_, mode, rolesets, engines, promptTokens, prefill, decode, way) => {
+  test(`gives the expected candidates, ${mode}: ${engines}`, () => {
     const views = engines.split(' ').map(view);
     const placed = place({ promptTokens, alone: false }, views, { mode, rolesets });
     const ids = (list: readonly EngineView[]) => list.map(({ engineId }) => engineId).join(' ');
@@ -69,7 +96,7 @@ describe.each<[string, Placement['mode'], Placement['rolesets'], string, number,
   });
 });
 
-test('a turn for one engine goes to any D, or to one that does both; no P is asked for', () => {
+test('a turn for one engine goes to any live D or combined engine, and needs no P', () => {
   const placement: Placement = { mode: 'replica', rolesets: open };
   const one = (engines: string) =>
     place({ promptTokens: 9, alone: true }, engines.split(' ').map(view), placement).decode.map(
@@ -79,7 +106,7 @@ test('a turn for one engine goes to any D, or to one that does both; no P is ask
   expect(one('a.p0x a.d0x b.p0 b.d0')).toEqual(['b.d0']);
 });
 
-test('a prompt that no roleset takes', () => {
+test('a prompt that no roleset takes is refused', () => {
   const placement: Placement = { mode: 'pooled', rolesets: [bounds('a', 10, 100)] };
   const at = (promptTokens: number) => () =>
     place({ promptTokens, alone: false }, [view('a.p0'), view('a.d0')], placement);
@@ -101,7 +128,7 @@ const request: RouteRequest = {
   cachedTokens: () => 0,
 };
 
-test('round robin over two rolesets keeps to one a turn, and comes to every engine', () => {
+test('round robin over two rolesets keeps each turn within one, and reaches every engine', () => {
   const views = 'a.p0 a.d0 a.d1 b.p0 b.d0 b.d1'.split(' ').map(view);
   const placement: Placement = { mode: 'replica', rolesets: open };
   const pairs = Array.from({ length: 8 }, (_, number) => {
@@ -115,7 +142,7 @@ test('round robin over two rolesets keeps to one a turn, and comes to every engi
   expect(new Set(pairs)).toEqual(new Set(['a.p0 a.d0', 'a.p0 a.d1', 'b.p0 b.d0', 'b.p0 b.d1']));
 });
 
-test('one that does both serves alone, and says why', () => {
+test('a combined engine serves alone without a pair, and the plan says why', () => {
   const views = 'a.p0x a.d0 b.c0'.split(' ').map(view);
   const plan = planTurn(request, views, ROUND_ROBIN, { mode: 'pooled', rolesets: open });
   expect(plan).toMatchObject({ way: 'alone', engineId: 'b.c0', why: expect.stringMatching(/^no P and D/) });

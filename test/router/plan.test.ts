@@ -29,15 +29,18 @@ test.each([
   ['decode-local', 1, { way: 'alone', engineId: 'd0' }],
   ['unidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: null }],
   ['bidirectional', 1, { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd0' } }],
-] as const)('mode %s after %i turns', (mode, turnsBefore, expected) => {
-  expect(plan({ mode, turnsBefore, held: { engineId: 'd0', tokens: 3 } })).toMatchObject(expected);
-});
+] as const)(
+  'the plan in mode %s after %i turns has the way and engines of that mode',
+  (mode, turnsBefore, expected) => {
+    expect(plan({ mode, turnsBefore, held: { engineId: 'd0', tokens: 3 } })).toMatchObject(expected);
+  },
+);
 
-test('the hand-over is the way of a turn over two engines', () => {
+test('the way of a turn over two engines is the configured handover', () => {
   expect(plan({ handover: 'streamed' })).toMatchObject({ way: 'streamed', prefill: 'p0', decode: 'd0' });
 });
 
-test('what another D holds is loaded from there, whichever D serves', () => {
+test('KV that another D holds is loaded from there, whichever D serves', () => {
   const engines = [view('p0'), view('d0'), view('d1')];
   expect(plan({ number: 1, held: { engineId: 'd0', tokens: 3 } }, engines)).toMatchObject({
     decode: 'd1',
@@ -45,7 +48,7 @@ test('what another D holds is loaded from there, whichever D serves', () => {
   });
 });
 
-test('round robin is for each role by itself, and passes over engines that ended', () => {
+test('round robin counts each role separately, and skips engines that ended', () => {
   const engines = [view('p0'), view('p1'), view('d0'), view('d1'), view('d2')];
   const pairs = (all: EngineView[]) =>
     [0, 1, 2, 3].map((number) => {
@@ -57,12 +60,12 @@ test('round robin is for each role by itself, and passes over engines that ended
   expect(pairs(ended)).toEqual(['p0 d0', 'p1 d2', 'p0 d0', 'p1 d2']);
 });
 
-test('where all of a role ended one of them is named, so that the turn fails with why', () => {
+test('if all engines of a role ended, the plan names one, so that the turn fails with its error', () => {
   const engines = [view('p0', { ended: true }), view('d0')];
   expect(plan({}, engines)).toMatchObject({ prefill: 'p0', decode: 'd0' });
 });
 
-test('after a failure each engine that serves is tried alone, once, those that decode first', () => {
+test('after a failure each live engine is tried alone once, D engines first', () => {
   const engines = [view('p0'), view('d0', { ended: true }), view('d1')];
   const tried = new Set<string>();
   const order: string[] = [];
@@ -73,7 +76,7 @@ test('after a failure each engine that serves is tried alone, once, those that d
   expect(order).toEqual(['d1', 'p0']);
 });
 
-test('after a failure the prompt’s rolesets come first, then those that decode, then those with less to do', () => {
+test('after a failure the prompt’s rolesets come first, then D engines, then less busy ones', () => {
   const rolesets = [
     { name: 'a', min: 0, max: 2 },
     { name: 'b', min: 3, max: null },
@@ -92,7 +95,7 @@ test('after a failure the prompt’s rolesets come first, then those that decode
   }
 });
 
-test('a policy may have P compute what is held elsewhere', () => {
+test('a policy may let P recompute what another engine holds', () => {
   const recompute: RoutingPolicy = {
     route: (_, { prefill, decode }) => ({
       prefill: prefill[0]!,
@@ -105,7 +108,7 @@ test('a policy may have P compute what is held elsewhere', () => {
   expect(planTurn(asked, [view('p0'), view('d0')], recompute)).toMatchObject({ way: 'pull', load: null });
 });
 
-test('a turn that the policy refuses fails with why', () => {
+test('a turn that the policy refuses fails with the policy’s reason', () => {
   const refusing: RoutingPolicy = {
     route: (_, { prefill, decode }) => ({
       prefill: prefill[0]!,

@@ -8,12 +8,12 @@ import { makePolicy } from '../../src/router/policies/registry.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
 import { EngineViews } from '../../src/router/views.ts';
 
-/** A token's KV is a KB, wherever it lies. */
+/** A token's KV has 1,024 bytes, at any position. */
 const kvBytes = (_start: number, count: number): number => 1024 * count;
 
 export const DEPS = { draws: seededDraws(0), blockSize: 16, kvBytes };
 
-/** `draws`: what is drawn, one after the other, in each turn; left out: from a seed. */
+/** `draws`: the random numbers of each turn, in order and repeated. Default: from a seed. */
 export function policyOf(
   name: RoutingName | (string & {}),
   parameters: object = {},
@@ -29,7 +29,7 @@ export function policyOf(
   );
 }
 
-/** What a router has in force. */
+/** The policy and views that a router uses; ageMs: the minimum age of the signals it sees. */
 export const routingOf = (policy: RoutingPolicy = ROUND_ROBIN, ageMs = 0): RouterPolicy => {
   const hashing = { hasher: createBlockHasher('test'), blockSize: 16 };
   const views = new EngineViews(new PrefixIndex(hashing), () => ageMs);
@@ -38,7 +38,7 @@ export const routingOf = (policy: RoutingPolicy = ROUND_ROBIN, ageMs = 0): Route
 
 export const ROUND_ROBIN = policyOf('round-robin');
 
-/** Names with p prefill. */
+/** Engines whose id begins with 'p' prefill; others decode. */
 export const view = (engineId: string, more: Partial<EngineView> = {}): EngineView => ({
   engineId,
   role: engineId.startsWith('p') ? 'prefill' : 'decode',

@@ -1,4 +1,4 @@
-/** Fleets of engines without a GPU, behind one router, over a network that only the test moves; engines end, and are replaced. */
+/** Fleets of engines without a GPU behind one router, on a network that only the test moves. Engines end and are replaced. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { DRAINS } from '../../src/config/autoscale.ts';
@@ -20,7 +20,7 @@ import { connectorWith } from '../connector/scripted.ts';
 import { alone, chain, tokens } from '../engine/fakes.ts';
 import { policyOf, routingOf } from './policies.ts';
 
-/** Prompts are ids. */
+/** Prompts are token ids, so nothing is encoded or decoded. */
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
@@ -48,9 +48,9 @@ export const settings = fc.record({
   threshold: fc.constantFrom(0, 0, 3),
   prefixCaching: fc.tuple(fc.boolean(), fc.boolean()),
   failureRate: fc.constantFrom(0, 0, 4),
-  /** One step in so many ends an engine, which is replaced later. */
+  /** One round in this many ends an engine, which is replaced later; 0: none does. */
   deathRate: fc.constantFrom(0, 0, 12, 40),
-  /** One step in so many scales, to any numbers; what leaves drains by this rule. */
+  /** One round in this many scales to random numbers of engines; 0: none does. */
   scaleRate: fc.constant<number>(0),
   drain: fc.record({ drain: fc.constantFrom(...DRAINS), holdsMs: fc.constantFrom(0, 20_000, 60_000) }),
   seed: fc.nat(),
@@ -64,7 +64,7 @@ export class PolicyFleet {
   readonly router: Router;
   nodes: PolicyNode[];
   readonly counts = { deaths: 0, served: new Set<string>(), again: 0, joined: 0, refused: 0 };
-  /** Of those that left. */
+  /** Reports of the engines that left. */
   readonly drains: DrainReport[] = [];
   readonly #leaving = new Set<PolicyNode>();
   readonly #s: Settings;
@@ -72,7 +72,7 @@ export class PolicyFleet {
   #state: number;
   #lives = 1;
   #newId: (name: string) => string;
-  /** By turn. */
+  /** The roleset that prefilled, by turn. */
   readonly #prefilledIn = new Map<string, string>();
 
   constructor(s: Settings, numBlocks: number) {
@@ -134,7 +134,7 @@ export class PolicyFleet {
     return node;
   }
 
-  /** An engine ends; one that ended has a successor, of another id at the same place. */
+  /** Scales, ends an engine, or replaces an ended one by a successor with another id on the same port. */
   #fate(): void {
     const { deathRate, scaleRate } = this.#s;
     if (scaleRate > 0 && this.pick(scaleRate) === 0) this.#scale();
@@ -198,7 +198,7 @@ export class PolicyFleet {
     return this.nodes.filter((node) => !this.#leaving.has(node));
   }
 
-  /** Nobody is on the way out. */
+  /** Whether no engine is leaving. */
   get settled(): boolean {
     return this.#leaving.size === 0;
   }
@@ -234,7 +234,7 @@ export class PolicyFleet {
     }
   }
 
-  /** Something happens, or may, without time passing. */
+  /** Whether something happens, or can happen, without time passing. */
   #moves(): boolean {
     const told = this.alive.map((node) => node.tell()).includes(true);
     return told || this.alive.some((node) => node.core.poll()) || this.net.deliver();
@@ -259,7 +259,10 @@ const nameOf = ({ engineId }: PolicyNode): string => engineId.split('.')[0]!;
 
 export type Talk = typeof conversation extends fc.Arbitrary<infer T> ? T : never;
 
-/** All at once to their ends: with the tokens of one engine alone, and nothing left in use. Returns the tokens that were pulled. */
+/**
+ * Runs all conversations concurrently to their end. Checks that they get the tokens of a single engine and that no block
+ * stays in use. Returns the fleet and the number of tokens pulled.
+ */
 export async function serveAll(
   conversations: readonly Talk[],
   s: Settings,

@@ -24,7 +24,7 @@ const hashes = hashesOf(prompt);
 const matched = (index: PrefixIndex, salt: string | null = null) =>
   Object.fromEntries(index.match(prompt, salt));
 
-test('each engine’s longest prefix, in whole blocks', () => {
+test('match() returns each engine’s longest prefix in whole blocks', () => {
   const index = new PrefixIndex(hashing);
   index.update('a', [stored(hashes)]);
   index.update('b', [stored(hashes.slice(0, 1))]);
@@ -34,17 +34,17 @@ test('each engine’s longest prefix, in whole blocks', () => {
   expect([...index.match([0, 1, 2], null)]).toEqual([]);
 });
 
-test('is told by the group that keeps all of a sequence, wherever it stands among the others', () => {
+test('match() uses the events of the full group, whatever its index', () => {
   const index = new PrefixIndex(hashing, 1);
   index.update('a', [stored(hashes), { ...stored(hashes), group: 1 }]);
-  // The windowed group's are given up first.
+  // The sliding-window group evicts its blocks first.
   index.update('a', [removed([hashes[0]!])]);
   expect(matched(index)).toEqual({ a: 12 });
   index.update('a', [{ ...removed([hashes[2]!]), group: 1 }]);
   expect(matched(index)).toEqual({ a: 8 });
 });
 
-test('a prefix ends where a block is missing, whatever follows it', () => {
+test('a prefix ends at the first missing block, whatever follows it', () => {
   const index = new PrefixIndex(hashing);
   index.update('a', [stored(hashes), removed([hashes[1]!])]);
   expect(matched(index)).toEqual({ a: 4 });
@@ -52,7 +52,7 @@ test('a prefix ends where a block is missing, whatever follows it', () => {
   expect(matched(index)).toEqual({ a: 12 });
 });
 
-test('what is cleared or forgotten is of one engine only, and leaves nothing behind', () => {
+test('clearing or forgetting affects one engine only, and leaves nothing behind', () => {
   const index = new PrefixIndex(hashing);
   for (const id of ['a', 'b', 'c']) index.update(id, [stored(hashes)]);
   index.update('a', [{ kind: 'cleared' }]);
@@ -65,7 +65,7 @@ test('what is cleared or forgotten is of one engine only, and leaves nothing beh
   expect(index.size).toBe(0);
 });
 
-test('with more engines than a word has bits it says what a plain search says', () => {
+test('match() agrees with a plain search, also with more engines than a word has bits', () => {
   fc.assert(
     fc.property(
       fc.array(fc.record({ engine: fc.nat(69), block: fc.nat(2), store: fc.boolean(), gone: fc.nat(40) }), {

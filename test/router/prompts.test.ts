@@ -42,17 +42,17 @@ const build = (
 };
 
 describe('a prompt', () => {
-  it('of ids is those', async () => {
+  it('of token ids is used unchanged', async () => {
     expect(await build({ promptTokenIds: [1, 2] })).toEqual([1, 2]);
     expect(await build({ promptTokenIds: [] })).toEqual([]);
   });
 
-  it('of text is encoded, by the request’s own encoder where it has one', async () => {
+  it('of text is encoded, by the request’s own encoder if it has one', async () => {
     expect(await build({ promptText: 'ab' })).toEqual(codes('ab'));
     expect(await build({ promptText: 'ab', encode: async () => [7] })).toEqual([7]);
   });
 
-  it('of text that goes on keeps the ids that were', async () => {
+  it('of text that continues a conversation keeps the ids of its history', async () => {
     expect(await build({ promptText: 'abcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual([
       1,
       2,
@@ -62,7 +62,7 @@ describe('a prompt', () => {
     expect(await build({ promptText: 'xbcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual(codes('xbcd'));
   });
 
-  it('of text has the special tokens around it, once, where it is asked for', async () => {
+  it('of text gets the special tokens once, if they are requested', async () => {
     const begun = { withSpecialTokens: (ids: readonly number[]) => [9, ...ids] };
     const asked = { promptText: 'abcd', addSpecialTokens: true };
     expect(await build(asked, null, begun)).toEqual([9, ...codes('abcd')]);
@@ -70,26 +70,26 @@ describe('a prompt', () => {
     expect(await build(asked)).toEqual(codes('abcd'));
     const with9 = { text: 'ab', historyIds: [9, 1, 2], specialTokens: true };
     expect(await build(asked, with9, begun)).toEqual([9, 1, 2, ...codes('cd')]);
-    // A history that began otherwise is another prompt.
+    // A history with other special tokens is another prompt.
     expect(await build({ promptText: 'abcd' }, with9, begun)).toEqual(codes('abcd'));
     const without = { text: 'ab', historyIds: [1, 2] };
     expect(await build(asked, without, begun)).toEqual([9, ...codes('abcd')]);
     expect(await build({ promptText: 'abcd' }, without, begun)).toEqual([1, 2, ...codes('cd')]);
     expect(await build(asked, without)).toEqual([1, 2, ...codes('cd')]);
-    // A text may begin with them itself: what counts is what was asked for.
+    // A text may itself begin with those tokens; what counts is what was requested.
     const itself = { text: 'ab', historyIds: [9, 2] };
     expect(await build({ promptText: 'abcd' }, itself, begun)).toEqual([9, 2, ...codes('cd')]);
     expect(await build(asked, itself, begun)).toEqual([9, ...codes('abcd')]);
   });
 
-  it('of messages ends with the head of an answer, or as it is asked for', async () => {
+  it('of messages ends with the generation prompt, or as requested', async () => {
     expect(await build({ messages: [user('a')] })).toEqual(codes('a|generation_prompt'));
     expect(await build({ messages: [user('a')], promptEnd: 'plain' })).toEqual(codes('a|plain'));
     const going = { messages: [user('a'), assistant('b')], promptEnd: 'continue' } as const;
     expect(await build(going)).toEqual(codes('ab|continue'));
   });
 
-  it('of messages that go on tokenises what is new', async () => {
+  it('of messages that continue a conversation tokenises only the new ones', async () => {
     const known = { messages: [user('a'), assistant('b')], historyIds: [1, 2] };
     expect(await build({ messages: [user('a'), assistant('b'), user('c')] }, known)).toEqual([
       1,
@@ -101,7 +101,7 @@ describe('a prompt', () => {
     );
   });
 
-  it('is one, of one kind, and has something to answer', async () => {
+  it('is refused if it is missing, of more than one kind, or ends with the assistant', async () => {
     await expect(build({})).rejects.toThrow('no messages and no promptTokenIds');
     await expect(build({ messages: [] })).rejects.toThrow('no messages and no promptTokenIds');
     await expect(build({ messages: [user('a')], promptText: 'a' })).rejects.toThrow('more than one of');
@@ -139,7 +139,7 @@ describe('a turn taken back', () => {
     return { forgotten, before, params, kv, after, prefill, decode };
   }
 
-  it('leaves the conversation as it was, and offers what was offered then', async () => {
+  it('restores the conversation, and offers what was offered to it', async () => {
     const { forgotten, before, params, kv, after } = world();
     const one = conversation({ ...after, before });
     expect(await takeBack('c', one, null, REWIND)).toBeNull();
@@ -151,7 +151,7 @@ describe('a turn taken back', () => {
       specialTokens: true,
       before: null,
     });
-    // 20 tokens are in two blocks; what the holder knows of its tokens stays whole.
+    // 20 tokens take two blocks; the holder's token ids stay complete.
     expect(one.kv).toEqual({
       ...kv,
       params: {
@@ -172,10 +172,10 @@ describe('a turn taken back', () => {
   });
 
   it.each([
-    // Of a TTL of 240 s 15 are left out.
-    ["until the holder's own end, less the margin", { remote_blocks_expiry_time: 240 }, 225_000],
-    ['of a holder that names no end, for 450 s', {}, 450_000],
-  ])('is offered no longer than it was: %s', async (_, expiry, untilMs) => {
+    // The margin is 15 s of a TTL of 240 s.
+    ["the holder's own expiry minus the margin", { remote_blocks_expiry_time: 240 }, 225_000],
+    ['450 s if the holder names no expiry', {}, 450_000],
+  ])('is offered no longer than before: %s', async (_, expiry, untilMs) => {
     const { before, params, after, decode } = world();
     let nowMs = 0;
     const cache = new ConversationCache({ now: () => nowMs, sleep: async () => {} });
@@ -193,7 +193,7 @@ describe('a turn taken back', () => {
     expect(cache.takeHeld(late)).toBeNull();
   });
 
-  it('gives up a hold that nothing was offered of before it; P may keep more', async () => {
+  it('gives up the hold if none was offered to it, and lets P keep more tokens', async () => {
     const { forgotten, before, kv, after } = world();
     const one = conversation({ ...after, before: { ...before, heldTokens: 0 } });
     expect(await takeBack('c', one, 48, REWIND)).toBe(kv);
@@ -201,7 +201,7 @@ describe('a turn taken back', () => {
     expect(forgotten.at(-1)).toEqual(['p0', [1, 2, 3, 4], 's', 48]);
   });
 
-  it('of one engine is forgotten there once; what is held nowhere stays so', async () => {
+  it('on one engine is forgotten there once, and gets no hold if there was none', async () => {
     const { forgotten, before, after, decode } = world();
     const one = conversation({ ...after, kv: null, before: { ...before, prefill: decode } });
     expect(await takeBack('c', one, null, REWIND)).toBeNull();
@@ -209,7 +209,7 @@ describe('a turn taken back', () => {
     expect(forgotten).toEqual([['d0', [1, 2, 3, 4], 's', 32]]);
   });
 
-  it('of a streamed offer has no blocks to cut', async () => {
+  it('with a streamed offer has no block ids to truncate', async () => {
     const { before, kv, after } = world();
     const open = { ...kv, params: { ...kv.params, remote_block_ids: null } };
     const one = conversation({ ...after, kv: open, before });

@@ -1,4 +1,4 @@
-/** Whole conversations through the router, over engines that answer by arithmetic. */
+/** Whole conversations through the router, on engines that compute their tokens by arithmetic. */
 import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
@@ -17,10 +17,10 @@ import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
 const MAX_MODEL_LEN = 1000;
 
-/** Prompts whose answers were decoded. */
+/** The prompts whose answers were decoded. */
 const decodedAfter: number[][] = [];
 
-/** Ids are characters. */
+/** Token ids are character codes. */
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: {
@@ -77,7 +77,7 @@ function world(
       final = token.final;
     return final!;
   };
-  /** Prompt, answer, and one more token, turn after turn. */
+  /** Runs `count` turns; each next prompt is the prompt, its answer and one more token. */
   const converse = async (count: number, more: Partial<GenerateRequest> = {}) => {
     const results: TurnResult[] = [];
     let promptTokenIds: readonly number[] = [1, 2, 3, 4];
@@ -95,9 +95,9 @@ function world(
 const expected = ({ promptTokenIds }: TurnResult) =>
   [0, 1, 2, 3].map((i) => answerOf([...promptTokenIds], i));
 
-describe('a conversation of three turns', () => {
+describe('a conversation of several turns', () => {
   test.each(['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const)(
-    '%s',
+    'in mode %s prefills and pulls as the mode says, and gets the right tokens',
     async (mode) => {
       const { at, converse, turns } = world(mode);
       const results = await converse(3);
@@ -108,14 +108,14 @@ describe('a conversation of three turns', () => {
       expect(at('p0').requests).toHaveLength(prefills[mode]);
       expect(at('d0').requests).toHaveLength(3);
       const pulled = results.map(({ prompt }) => prompt.pulledTokens);
-      // D has KV of all but its last token.
+      // D has the KV of all tokens but the last.
       expect(pulled).toEqual(mode === 'bidirectional' ? [0, 7, 12] : [0, 0, 0]);
       const ids = [...at('p0').requests, ...at('d0').requests].map(({ requestId }) => requestId);
       expect(new Set(ids).size).toBe(ids.length);
     },
   );
 
-  test('P and D each get their half, in vLLM’s words', async () => {
+  test('sends P and D their parts with vLLM’s kv_transfer_params', async () => {
     const { at, converse } = world('bidirectional');
     await converse(2);
     const [first, second] = at('p0').requests;
@@ -127,14 +127,14 @@ describe('a conversation of three turns', () => {
     expect(handedOver).toMatchObject({ do_remote_prefill: true, remote_request_id: second!.requestId });
   });
 
-  test('each answer is decoded as what follows its prompt', async () => {
+  test('decodes each answer as the continuation of its prompt', async () => {
     const { converse } = world('bidirectional');
     decodedAfter.length = 0;
     const results = await converse(2);
     expect(decodedAfter).toEqual(results.map(({ promptTokenIds }) => promptTokenIds));
   });
 
-  test('whose requests the engines get is told: the turn, and which side of it', async () => {
+  test('reports each request to an engine with its turn and side', async () => {
     const { at, converse, turns, told } = world('decode-local');
     await converse(2);
     const [atP] = at('p0').requests;
@@ -146,7 +146,7 @@ describe('a conversation of three turns', () => {
     ]);
   });
 
-  test('streamed: D is told whose sequence to read before P has it', async () => {
+  test('with streamed handover tells D which request of P to read', async () => {
     const { at, converse } = world('bidirectional', 'streamed');
     const results = await converse(2);
     for (const result of results) expect(result.outputTokenIds).toEqual(expected(result));
@@ -157,7 +157,7 @@ describe('a conversation of three turns', () => {
     });
   });
 
-  test('over several P and D: what another D holds is offered, and who is asked changes', async () => {
+  test('over several P and D offers what another D holds, and alternates between engines', async () => {
     const { at, converse } = world('bidirectional', 'pull', ['p0', 'p1', 'd0', 'd1']);
     await converse(2);
     expect(at('p1').requests[0]!.kvTransferParams).toMatchObject({ remote_engine_id: 'd0' });
@@ -165,8 +165,8 @@ describe('a conversation of three turns', () => {
   });
 });
 
-describe('what is held for the next turn', () => {
-  test('is freed when the next turn cannot use it', async () => {
+describe('the router', () => {
+  test('releases a hold when the next turn cannot use it', async () => {
     const { at, ask, converse, conversations } = world('unidirectional');
     await converse(1);
     const held = at('d0').requests[0]!.requestId;
@@ -176,7 +176,7 @@ describe('what is held for the next turn', () => {
     expect(at('d0').released).toContain(at('d0').requests[1]!.requestId);
   });
 
-  test('what a turn was offered is released when it ends well too: the pull may have failed, or its notification been lost', async () => {
+  test('releases an offered hold when the turn ends well too, as its pull may have failed unnoticed', async () => {
     const { at, converse } = world('bidirectional');
     await converse(2);
     const [first, second] = at('d0').requests;
@@ -184,7 +184,7 @@ describe('what is held for the next turn', () => {
     expect([...at('d0').holds]).toEqual([second!.requestId]);
   });
 
-  test('is freed when the turn that took it fails or is left', async () => {
+  test('releases a hold when the turn that took it fails or is abandoned', async () => {
     for (const leave of [true, false]) {
       const { at, router, converse } = world('bidirectional');
       await converse(1);
@@ -204,7 +204,7 @@ describe('what is held for the next turn', () => {
     }
   });
 
-  test('stays for the next turn when P ended before it read, and when the prompt is longer than any engine takes', async () => {
+  test('keeps a hold if P ends before reading it, or if the prompt is too long for any engine', async () => {
     const { at, ask, converse, engines } = world('bidirectional');
     const [first] = await converse(1);
     const held = at('d0').requests[0]!.requestId;
@@ -220,7 +220,7 @@ describe('what is held for the next turn', () => {
     expect(at('p0').requests[0]!.kvTransferParams).toMatchObject({ remote_request_id: held });
   });
 
-  test('whoever leaves while an engine does not answer is gone at once; what it takes later is aborted there', async () => {
+  test('lets a client leave while an engine does not answer, and aborts what the engine accepts later', async () => {
     const { at, ask } = world('monolithic');
     const submit = at('d0').submit.bind(at('d0'));
     let goOn = () => {};
@@ -240,7 +240,7 @@ describe('what is held for the next turn', () => {
     expect(at('d0').requests).toHaveLength(1);
   });
 
-  test('P’s blocks are freed when D never begins', async () => {
+  test('releases P’s blocks when D never begins', async () => {
     const { at, ask } = world('bidirectional');
     at('d0').end();
     await expect(ask({ promptTokenIds: [1, 2, 3] })).rejects.toThrow('d0 ended');
@@ -249,7 +249,7 @@ describe('what is held for the next turn', () => {
 });
 
 describe('with failover', () => {
-  test('a turn goes on where it was when D ends in the middle, with the same tokens', async () => {
+  test('a turn continues with the same tokens when D ends halfway', async () => {
     const { at, converse, told } = world('bidirectional');
     const decodes = (id: string) => told.some(({ requestId, side }) => requestId === id && side === 'decode');
     at('d0').fails = (id, index) => (decodes(id) && index === 2 ? 'ends' : null);
@@ -259,7 +259,7 @@ describe('with failover', () => {
     expect(at('p0').requests[1]!.requestId).not.toBe(at('p0').requests[0]!.requestId);
   });
 
-  test('the next turn goes alone at once where a whole role is gone', async () => {
+  test('a turn runs on one engine at once if a whole role is gone', async () => {
     const { at, converse } = world('bidirectional');
     at('p0').end();
     const [result] = await converse(1, { failover: true });
@@ -267,7 +267,7 @@ describe('with failover', () => {
     expect(at('d0').requests[0]!.kvTransferParams).toBeNull();
   });
 
-  test('when KV does not arrive D computes it alone, and what was offered is freed once', async () => {
+  test('D computes the turn alone if KV does not arrive, and the offered hold is released once', async () => {
     const { at, converse, ask } = world('bidirectional');
     await converse(1);
     const held = at('d0').requests[0]!.requestId;
@@ -277,7 +277,7 @@ describe('with failover', () => {
     expect(at('d0').released.filter((id) => id === held)).toHaveLength(1);
   });
 
-  test('ends with the last failure when every engine was tried, each once', async () => {
+  test('a turn fails with the last failure once every engine was tried', async () => {
     const { at, ask } = world('bidirectional');
     at('p0').fails = () => 'broken';
     at('d0').fails = () => 'broken too';
@@ -286,7 +286,7 @@ describe('with failover', () => {
     expect(at('p0').requests).toHaveLength(2);
   });
 
-  test('it stays among the rolesets that take its prompt', async () => {
+  test('a turn stays within the rolesets that take its prompt', async () => {
     const rolesets = [
       { name: 'short', min: 0, max: 3 },
       { name: 'long', min: 4, max: null },
@@ -301,7 +301,7 @@ describe('with failover', () => {
     expect([at('d0').requests, at('d2').requests].map(({ length }) => length)).toEqual([0, 1]);
   });
 
-  test('an engine that is too small for a turn whose engine ended says nothing of the request', async () => {
+  test('an engine that is too small for a turn whose engine ended does not refuse the request', async () => {
     const { at, ask } = world('bidirectional', 'pull', ['p0', 'p1', 'd0']);
     const tooSmall = () => Promise.reject(new RequestError('needs more blocks than the pool has'));
     at('d0').end();
@@ -313,7 +313,7 @@ describe('with failover', () => {
     await expect(again).rejects.toThrow('no live engine takes the turn');
   });
 
-  test('with no engine alive it says so', async () => {
+  test('the error says so if no engine is alive', async () => {
     const { engines, ask } = world('bidirectional');
     for (const engine of engines) engine.end();
     await expect(ask({ promptTokenIds: [1, 2], failover: true })).rejects.toThrow('no engine is alive');
@@ -327,7 +327,7 @@ test.each([
   ['bidirectional', 'streamed', 'p0'],
   ['bidirectional', 'streamed', 'd0'],
 ] as const)(
-  '%s, %s: whoever leaves does not wait for %s, whose thread is stuck',
+  'in mode %s with handover %s, a client that leaves does not wait for a stuck %s',
   async (mode, handover, stuck) => {
     const { at, router } = world(mode, handover);
     const never = () => new Promise<never>(() => {});
@@ -350,17 +350,19 @@ test.each([
   },
 );
 
-test('what is no list of stop strings is refused before any engine is asked', async () => {
+test('an invalid list of stop strings is refused before any engine gets a request', async () => {
   for (const stop of ['x', [''], [1]] as never[]) {
     const { ask, engines } = world('unidirectional');
     const asked = ask({ promptTokenIds: [1, 2], stop });
     await expect(asked).rejects.toThrow(RequestError);
-    await expect(asked).rejects.toThrow(`stop is ${JSON.stringify(stop)}: wanted a list of non-empty strings`);
+    await expect(asked).rejects.toThrow(
+      `stop is ${JSON.stringify(stop)}: wanted a list of non-empty strings`,
+    );
     expect(engines.flatMap(({ requests }) => requests)).toEqual([]);
   }
 });
 
-test('an abort ends both halves; a stop string ends the answer at D', async () => {
+test('an abort is passed on to P, and a stop string ends the answer at D', async () => {
   const { at, router, ask } = world('bidirectional', 'streamed');
   const controller = new AbortController();
   at('p0').pace = () => new Promise(() => {});
@@ -383,10 +385,10 @@ test('an abort ends both halves; a stop string ends the answer at D', async () =
   expect(at('d0').stopped).toHaveLength(1);
 });
 
-describe('a text that takes time to become tokens', () => {
+describe('a text that takes long to tokenise', () => {
   const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
 
-  /** A first turn, and a second whose tokens come when the test says so. */
+  /** A first turn, and an encoder for a second one that waits for go(). */
   async function slowSecond() {
     const parts = world('bidirectional');
     const first = await parts.ask({
@@ -407,7 +409,7 @@ describe('a text that takes time to become tokens', () => {
     return { ...parts, before, asked, encode, go: () => go() };
   }
 
-  test('is asked for again when another turn of the conversation ended meanwhile', async () => {
+  test('is tokenised again if another turn of the conversation ended in the meantime', async () => {
     const { ask, before, asked, encode, go } = await slowSecond();
     const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
     await expect.poll(() => asked).toEqual(['x']);
@@ -418,7 +420,7 @@ describe('a text that takes time to become tokens', () => {
     expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
   });
 
-  test('whose client left meanwhile leaves what is held for the next turn', async () => {
+  test('leaves the hold for the next turn if its client left in the meantime', async () => {
     const { at, router, ask, before, asked, encode, go } = await slowSecond();
     const controller = new AbortController();
     const { signal } = controller;
@@ -434,13 +436,13 @@ describe('a text that takes time to become tokens', () => {
   });
 });
 
-describe('a text that goes on from an answer which an end token ended', () => {
+describe('a text that continues an answer which an EOS token ended', () => {
   const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
   const eos = answerOf(idsOf('ab'), 1);
 
   test.each([
-    ['with its own end of the turn has one end', `${String.fromCharCode(eos)}cd`, [eos, ...idsOf('cd')]],
-    ['with plain text has none', 'cd', idsOf('cd')],
+    ['has one EOS token if the text includes it', `${String.fromCharCode(eos)}cd`, [eos, ...idsOf('cd')]],
+    ['has no EOS token if the text does not include it', 'cd', idsOf('cd')],
   ])('%s', async (_, more, added) => {
     const { at, ask } = world('monolithic', 'pull', ['p0', 'd0'], ROUND_ROBIN, { eosTokenIds: [eos] });
     const d = at('d0');
@@ -456,14 +458,14 @@ describe('a text that goes on from an answer which an end token ended', () => {
   });
 });
 
-describe('what policies and people are told', () => {
+describe('routing', () => {
   const tracked = () => {
     const events: RoutingEvent[] = [];
     const policy = { ...ROUND_ROBIN, observe: (event: RoutingEvent) => void events.push(event) };
     return { events, policy };
   };
 
-  test('a policy hears of each turn: planned, prefilled, first token, ended', async () => {
+  test('tells the policy when each turn is planned, prefilled, has its first token and has ended', async () => {
     const { events, policy } = tracked();
     const { converse } = world('bidirectional', 'pull', ['p0', 'd0'], policy);
     const [first] = await converse(2);
@@ -483,7 +485,7 @@ describe('what policies and people are told', () => {
     expect(events[3]).toMatchObject({ outputTokens: 4 });
   });
 
-  test('every plan ends once: of a turn that goes another way, fails, or is left', async () => {
+  test('tells the policy the end of each plan once, if a turn fails over, fails or is abandoned', async () => {
     const { events, policy } = tracked();
     const { at, ask, router } = world('bidirectional', 'pull', ['p0', 'd0'], policy);
     at('p0').fails = () => 'its KV did not arrive';
@@ -505,7 +507,7 @@ describe('what policies and people are told', () => {
     }
   });
 
-  test('a result says who was chosen of whom, and why', async () => {
+  test('records the chosen engines, the candidates and their scores in the result', async () => {
     const { converse } = world('bidirectional', 'pull', ['p0', 'd0', 'd1'], policyOf('least-request'));
     const [, second] = await converse(2);
     expect(second!.routed).toMatchObject({
@@ -524,7 +526,7 @@ describe('what policies and people are told', () => {
     expect(routingSchema.parse(report)).toMatchObject({ way: 'pull', candidates: { length: 3 } });
   });
 
-  test('a policy that chooses an engine which is gone fails its own turn, in one sentence', async () => {
+  test('fails a turn with a clear message if the policy chooses an engine that is not a candidate', async () => {
     const gone: RoutingPolicy = {
       route: (request, candidates) => {
         const routing = ROUND_ROBIN.route(request, candidates);

@@ -1,4 +1,4 @@
-/** What is kept and told of a turn: its decision, its result, the report's words, and what a policy hears of it. */
+/** What is recorded of a turn: its routing decision, its result, its report and the events for the policy. */
 import { describe, expect, it } from 'vitest';
 import type { PromptAccount, RequestOutput } from '../../src/engine/types.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
@@ -69,7 +69,7 @@ function served() {
 }
 
 describe('a served turn', () => {
-  it('cannot be told before it has begun, nor without an account of its prompt', () => {
+  it('has no start before it has begun, and no result without an account of its prompt', () => {
     const turn = served();
     expect(() => turn.start()).toThrow('t has not begun');
     turn.goes({ way: 'pull', prefill: p, decode: d });
@@ -88,7 +88,7 @@ describe('a served turn', () => {
     expect(() => unheard.result('length', false)).toThrow('without an account');
   });
 
-  it('gives its tokens, times, and what each engine moved and left', () => {
+  it('returns its tokens, its times, its hold and what was moved to each engine', () => {
     const turn = served();
     turn.goes({ way: 'pull', prefill: p, decode: d });
     const toP = [moved({ wallMs: 2 }), moved({ outcome: 'failed' }), moved({ bytes: 0 })];
@@ -120,7 +120,7 @@ describe('a served turn', () => {
       throttled: true,
     });
     expect(dToP).not.toHaveProperty('movingMs');
-    // 4 MB: 4 ms of the first, of the streamed one the 1 ms in which it moved.
+    // 4 MB in 4 ms of the first transfer, and the 1 ms in which the streamed one moved data.
     expect(pToD).toMatchObject({
       bytes: 4_000_000,
       blocks: 4,
@@ -148,7 +148,7 @@ describe('a served turn', () => {
     expect(report).not.toHaveProperty('routing');
   });
 
-  it('of one engine alone says so, has no time between tokens of one, and no transfer', () => {
+  it('on one engine has no transfers, and no time per token if it has one token', () => {
     const turn = served();
     turn.goes({ way: 'alone', engine: d });
     const noPull = { by: 'policy', reason: 'too short' } as const;
@@ -166,7 +166,7 @@ describe('a served turn', () => {
     expect(Object.keys(report.transfer)).toEqual(['p_to_d', 'd_to_p']);
   });
 
-  it('forgets what another way gave before it', () => {
+  it('forgets what an earlier way reported', () => {
     const turn = served();
     turn.goes({ way: 'pull', prefill: p, decode: d });
     turn.hear(heard('prefill', { prompt: account(2) }));
@@ -176,7 +176,7 @@ describe('a served turn', () => {
     expect(turn.start()).toMatchObject({ localHitTokens: 0, decodeHitTokens: 0 });
   });
 
-  it('is spans of its own, and takes of others what began before its first token', () => {
+  it('has spans of its own, and its stages include spans that began before its first token', () => {
     const turn = served();
     turn.goes({ way: 'pull', prefill: p, decode: d });
     turn.hear(heard('prefill', { prompt: account(2) }));
@@ -208,7 +208,7 @@ describe('a served turn', () => {
       ['turn', 100, 170],
     ]);
     expect(spans[0]!.args).toEqual({ conversationId: 'c', turn: 2, tokens: 2 });
-    // 15 ms and 5 ms of looking, the rest between.
+    // 15 ms and 5 ms of lookup, and the rest of the stages.
     const { stagesMs } = turn.result('length', false);
     expect(Object.values(stagesMs)).toContain(20);
     expect(Object.values(stagesMs).reduce((sum, ms) => sum + ms, 0)).toBeCloseTo(30);
@@ -220,7 +220,7 @@ const view = (engineId: string, role: 'prefill' | 'decode', told: boolean): Engi
   signals: told ? ({ running: 3, waiting: 4, atMs: 990 } as EngineView['signals']) : null,
 });
 
-describe('a decision', () => {
+describe('a routing decision', () => {
   const candidates = {
     prefill: [view('p0', 'prefill', true), view('p1', 'prefill', false)],
     decode: [view('d0', 'decode', false)],
@@ -237,7 +237,7 @@ describe('a decision', () => {
     });
   const plan: TurnPlan = { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd0' }, why: 'so' };
 
-  it('is kept with what was known of each candidate', () => {
+  it('is recorded with what was known of each candidate', () => {
     const by = decided({ scores, predictedTtftMs: 12 });
     by.route(request(), candidates);
     const read = by.read(plan, 'mine', true);
@@ -266,7 +266,7 @@ describe('a decision', () => {
     expect(by.read(plan, 'mine', true).candidates[0]!.ageMs).toBe(0);
   });
 
-  it('that nobody made has no candidates', () => {
+  it('that no policy made has no candidates', () => {
     const alone: TurnPlan = { way: 'alone', engineId: 'd0', why: 'the mode' };
     expect(decided({}).read(alone, 'mine', true)).toEqual({
       ...{ policy: 'mine', way: 'alone', prefill: null, decode: 'd0', load: null, why: 'the mode' },
@@ -274,12 +274,12 @@ describe('a decision', () => {
     });
   });
 
-  it('for somebody who is no candidate is refused', () => {
+  it('for an engine that is not a candidate is refused', () => {
     const by = decided({ decode: view('d9', 'decode', true) });
     expect(() => by.route(request(), candidates)).toThrow('chose d9 to decode, which is not a candidate');
   });
 
-  it('is a span that leaves out what is not known, and a part of the report', () => {
+  it('becomes a span without unknown fields, and a part of the report', () => {
     const by = decided({ scores, predictedTtftMs: 12 });
     by.route(request(), candidates);
     const routed = { ...by.read(plan, 'mine', true), startMs: 1000, endMs: 1003 };
@@ -309,7 +309,7 @@ describe('a decision', () => {
   });
 });
 
-describe('a policy that keeps track hears', () => {
+describe('a policy with observe()', () => {
   function watched() {
     const events: RoutingEvent[] = [];
     const asked = request();
@@ -318,7 +318,7 @@ describe('a policy that keeps track hears', () => {
   }
   const pull: TurnPlan = { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd1' }, why: '' };
 
-  it('of P and D: the prefill, what was moved to each, the first token and the end', () => {
+  it('is told of a pair’s prefill, the moves to each engine, the first token and the end', () => {
     const { events, asked, watch } = watched();
     watch.heard(heard('prefill', { finish: finish(params) }));
     watch.ended();
@@ -343,7 +343,7 @@ describe('a policy that keeps track hears', () => {
     ]);
   });
 
-  it('of one engine alone: no move, and its first token ends its prefill', () => {
+  it('is told of no move for one engine, whose first token ends the prefill', () => {
     const { events, asked, watch } = watched();
     watch.planned({ way: 'alone', engineId: 'd0', why: '' });
     const times = { arrivalMs: 90, queuedMs: 95, scheduledMs: null };
@@ -358,7 +358,7 @@ describe('a policy that keeps track hears', () => {
     ]);
   });
 
-  it('of a turn that goes another way: the first one’s end, and all of the second', () => {
+  it('is told of the first plan’s end and all of the second if a turn fails over', () => {
     const { events, watch } = watched();
     watch.planned({ ...pull, load: null });
     watch.heard(heard('prefill', { finish: finish(params) }, { transfers: [moved({})] }));
@@ -367,7 +367,7 @@ describe('a policy that keeps track hears', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['planned', 'prefilled', 'ended', 'planned', 'prefilled']);
   });
 
-  it('nothing where it keeps none', () => {
+  it('is optional: a policy without it can be watched', () => {
     const watch = new TurnWatch({ route: () => ({}) as Routing }, request(), 100);
     watch.planned(pull);
     watch.heard(heard('decode', { tokens: [token(1)] }, { transfers: [moved({})] }));

@@ -4,7 +4,7 @@ import type { Conversation } from '../../src/router/conversations.ts';
 import { ServedTurn } from '../../src/router/served-turn.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 
-/** A turn that keeps what it saw. */
+/** A turn that records the spans it is given. */
 class Seen extends ServedTurn {
   readonly seen: Span[] = [];
 
@@ -40,7 +40,7 @@ const prefill = (turnId: string) => ({ turnId, side: 'prefill' }) as const;
 const decode = (turnId: string) => ({ turnId, side: 'decode' }) as const;
 
 describe('spans', () => {
-  it('are told whose turn they are, whatever the request is called, before anybody sees them', () => {
+  it('get the turns of their requests, whatever the request ids, before turns and listeners see them', () => {
     const { spans, heard } = listening();
     const [a, b] = [new Seen('a'), new Seen('b')];
     for (const turn of [a, b]) spans.turnBegins(turn);
@@ -54,7 +54,7 @@ describe('spans', () => {
     expect(a.seen).toHaveLength(1);
   });
 
-  it('go to a turn once, though two of its requests share a step', () => {
+  it('go to a turn once, even if two of its requests share a step', () => {
     const { spans, heard } = listening();
     const a = new Seen('a');
     spans.turnBegins(a);
@@ -65,14 +65,14 @@ describe('spans', () => {
     expect(a.seen).toHaveLength(1);
   });
 
-  it('of the turn itself are its own', () => {
+  it('of the router belong to the turn that they name', () => {
     const { spans, heard } = listening();
     spans.turnBegins(new Seen('a'));
     spans.tell(routerSpan('ttft', 'a', 0, 1));
     expect(heard[0]!.turns).toEqual([prefill('a')]);
   });
 
-  it('that come late are known for their turn’s; a turn that ended long ago is forgotten', () => {
+  it('that arrive late still get their turn, unless it ended long ago', () => {
     const { spans, heard } = listening();
     const late = new Seen('late');
     spans.turnBegins(late);
@@ -90,7 +90,7 @@ describe('spans', () => {
     expect(heard.at(-1)!.turns).toEqual([]);
   });
 
-  it('of a request whose turn has not begun would be lost: that is refused', () => {
+  it('of a request cannot be registered before its turn has begun', () => {
     expect(() => new TurnSpans().owns('x', prefill('a'))).toThrow('x is of turn a, which has not begun');
   });
 });

@@ -26,7 +26,7 @@ function world(ageMs: number) {
   return { views, signals };
 }
 
-test('what was told last shows at once, even if its clock is ahead', () => {
+test('without an age the last load is shown at once, even if its clock is ahead', () => {
   const { views, signals } = world(0);
   expect(signals(10)).toBeNull();
   views.load('d0', load(12, 1));
@@ -34,7 +34,7 @@ test('what was told last shows at once, even if its clock is ahead', () => {
   expect(signals(11)).toMatchObject({ atMs: 13, running: 2 });
 });
 
-test('with an age the newest of what is old enough shows, exactly at its age too', () => {
+test('with an age the newest load that is at least that old is shown', () => {
   const { views, signals } = world(50);
   for (const [atMs, running] of [
     [100, 1],
@@ -49,7 +49,7 @@ test('with an age the newest of what is old enough shows, exactly at its age too
   expect(signals(500)).toMatchObject({ running: 3 });
 });
 
-test('rates of an engine that has nothing to do fade, those of a busy one stay as told', () => {
+test('rates of an idle engine decay, and those of a busy one stay as reported', () => {
   const { views, signals } = world(0);
   views.load('d0', load(1000, 1));
   expect(signals(2000)!.generationTokensPerSecond).toBe(100);
@@ -59,7 +59,7 @@ test('rates of an engine that has nothing to do fade, those of a busy one stay a
   expect(signals(2000)!.generationTokensPerSecond).toBe(100);
 });
 
-test('caches are as old as loads are', () => {
+test('cached prefixes are shown at the same age as loads', () => {
   const tokens = [1, 2, 3, 4];
   const hashes: string[] = [];
   extendHashes(hashes, { tokenIds: tokens, cacheSalt: null }, hashing, 1);
@@ -86,14 +86,14 @@ test('caches are as old as loads are', () => {
   }
 });
 
-test('an engine that is gone leaves no load', () => {
+test('a forgotten engine has no load', () => {
   const { views, signals } = world(0);
   views.load('d0', load(1, 1));
   views.forget('d0');
   expect(signals(2)).toBeNull();
 });
 
-test('an engine of which nothing has changed is shown by the view that it had; what was shown before stays as it was', () => {
+test('an unchanged engine keeps its view object, and earlier views never change', () => {
   const { views } = world(0);
   const load1 = { inFlight: 1 };
   const [d0, p0] = (['decode', 'prefill'] as const).map((role) => {

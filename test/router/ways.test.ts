@@ -1,4 +1,4 @@
-/** One turn's ways through the engines: what each is asked, and what is given up however it ends. */
+/** One turn's ways through the engines: what each is asked, and what is released however the turn ends. */
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
@@ -35,8 +35,8 @@ function world() {
   return { prefill, decode, turn, way, read };
 }
 
-describe.each(['pull', 'streamed'] as const)('P and D, %s', (name) => {
-  it('each get their part: P one token and no logits, D the rest', async () => {
+describe.each(['pull', 'streamed'] as const)('a turn over P and D, %s,', (name) => {
+  it('asks P for one token without logits, and D for the rest', async () => {
     const { prefill, decode, turn, way, read } = world();
     const heard = await read(way(name), turn({ pull: 'never' }));
     expect(heard).toEqual(['prefill, no answer', 'decode', 'decode', 'decode']);
@@ -58,11 +58,11 @@ describe.each(['pull', 'streamed'] as const)('P and D, %s', (name) => {
         ...{ remote_engine_id: 'p0', remote_request_id: 'P', remote_host: 'localhost', remote_port: 5600 },
       });
     }
-    // D reads P's blocks and says so itself: nobody else gives anything up.
+    // D reads P's blocks and tells P so itself, so the router releases nothing.
     expect([prefill.released, prefill.aborted, decode.released, decode.aborted]).toEqual([[], [], [], []]);
   });
 
-  it('P’s blocks are free when the reader leaves before D began, and D’s when it leaves later', async () => {
+  it('releases P’s blocks if the client leaves before D begins, and D’s if it leaves later', async () => {
     const { prefill, decode, turn, way, read } = world();
     await read(way(name), turn(), 1);
     expect(prefill.released).toContain('P');
@@ -73,7 +73,7 @@ describe.each(['pull', 'streamed'] as const)('P and D, %s', (name) => {
     expect(decode.released).toEqual(name === 'streamed' ? ['D'] : []);
   });
 
-  it('P’s blocks are free when D refuses, and P’s failure is the one that is told', async () => {
+  it('releases P’s blocks if D fails, and throws P’s error if P fails', async () => {
     const { prefill, decode, turn, way, read } = world();
     decode.fails = () => 'D says no';
     await expect(read(way(name), turn())).rejects.toThrow('d0: D says no');
@@ -87,7 +87,7 @@ describe.each(['pull', 'streamed'] as const)('P and D, %s', (name) => {
     expect(other.decode.aborted).toEqual(name === 'streamed' ? ['D'] : []);
   });
 
-  it('a stop ends D’s answer, never P’s', async () => {
+  it('passes a stop to D, never to P', async () => {
     const { prefill, decode, turn, way, read } = world();
     decode.pace = settled;
     const stop = new AbortController();
@@ -110,7 +110,7 @@ describe('one request', () => {
   };
   const nobody = { signal: null, stopped: null };
 
-  it('that nobody waits for any more is not sent', async () => {
+  it('is not sent if its client has already left', async () => {
     const { decode } = world();
     const signal = AbortSignal.abort(new Error('gone'));
     await expect(all(requestOutputs(decode, request('a'), { signal, stopped: null }))).rejects.toThrow(
@@ -119,7 +119,7 @@ describe('one request', () => {
     expect(decode.requests).toEqual([]);
   });
 
-  it('is given up at once by its signal, between tokens and while its engine does not answer', async () => {
+  it('ends at once when its signal aborts, between tokens and while its engine does not answer', async () => {
     const { decode } = world();
     const leave = new AbortController();
     decode.pace = () => new Promise(() => {});
@@ -139,13 +139,13 @@ describe('one request', () => {
     left.abort(new Error('gone too'));
     await expect(waiting).rejects.toThrow('gone too');
     expect(stuck.aborted).toEqual([]);
-    // What it takes all the same is nobody's.
+    // What the engine accepts after that is aborted and released.
     answer(new OutputStream('b'));
     await settled();
     expect([stuck.aborted, stuck.released]).toEqual([['b'], ['b']]);
   });
 
-  it('whose signal comes as its engine takes it ends too', async () => {
+  it('also ends if its signal aborts just as the engine accepts it', async () => {
     const { decode } = world();
     const leave = new AbortController();
     const take = decode.submit.bind(decode);
@@ -160,7 +160,7 @@ describe('one request', () => {
     ).rejects.toThrow('just now');
   });
 
-  it('that failed is of its kind, and given up', async () => {
+  it('that failed throws the error class of its code', async () => {
     const failing = (error: NonNullable<RequestOutput['finish']>['error']) => {
       const { decode } = world();
       decode.submit = async ({ requestId }) => {
@@ -178,7 +178,7 @@ describe('one request', () => {
     await expect(failing(null)).rejects.toThrow('d0: the request failed');
   });
 
-  it('leaves nothing listening on signals that live longer', async () => {
+  it('leaves no listeners on signals that outlive it', async () => {
     const { decode } = world();
     const signal = new AbortController().signal;
     let listeners = 0;

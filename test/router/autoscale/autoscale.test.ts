@@ -22,7 +22,7 @@ const at = (seconds: number, prefill: RoleLoad, more: Partial<FleetLoad> = {}): 
   changing: false,
   ...more,
 });
-/** Of the P role by itself; D has no metrics and stays. */
+/** Decides for the P role only: D has no metrics, so it keeps its size. */
 const byRole = (name: (typeof AUTOSCALERS)[number], parameters: object = {}) => {
   const scaler = makeAutoscaler(name, {
     prefill: { target: 10, maxEngines: 100, ...parameters },
@@ -56,21 +56,21 @@ describe('aibrix-apa', () => {
     [10, 0.89, 9],
     [3, 1.2, 4],
     [0, 5, 0],
-  ])('%i engines at %f of the target: %i', (n, ratio, expected) => {
+  ])('scales %i engines at %f times the target to %i', (n, ratio, expected) => {
     expect(apaEngines(n, ratio, RATES as never)).toBe(expected);
   });
 
-  test('the value is the mean over engines and over the window of 180 s', () => {
+  test('averages the value over engines and over a window of 180 s', () => {
     const decide = byRole('aibrix-apa');
     expect(decide(0, role(2, 30, 10)).want).toBe(4);
     // mean of 20 and 10, of the target 1.5
     expect(decide(90, role(2, 10, 10)).want).toBe(3);
-    // The first is as old as the window: still 15. At 181 s it is not: 10.
+    // A sample exactly as old as the window still counts, so the mean is 15. One that is 181 s old does not.
     expect(decide(180, role(2, 15, 15))).toMatchObject({ want: 3, why: '15 per engine is 1.50 of 10' });
     expect(decide(271, role(2, 6, 6)).want).toBe(2);
   });
 
-  test('no metrics, no change', () => {
+  test('changes nothing without metrics', () => {
     const decide = byRole('aibrix-apa');
     expect(decide(0, role(3))).toEqual({ want: 3, why: 'no metrics' });
     decide(1, all(3, 20));
@@ -78,7 +78,7 @@ describe('aibrix-apa', () => {
     expect(decide(182, role(3))).toEqual({ want: 3, why: 'no metrics' });
   });
 
-  test('bounds, and never to zero unless told to', () => {
+  test('stays within its bounds, and scales to zero only with scaleToZero', () => {
     expect(byRole('aibrix-apa', { maxEngines: 5 })(0, all(4, 99))).toEqual({
       want: 5,
       why: '99 per engine is 9.90 of 10; at most 5',
@@ -88,7 +88,7 @@ describe('aibrix-apa', () => {
     expect(byRole('aibrix-apa', { minEngines: 0, scaleToZero: true })(0, all(1, 0)).want).toBe(0);
   });
 
-  test('on the way down the least of the last 300 s: a longer window is sooner, not calmer', () => {
+  test('scales down to the least wanted in its window of 300 s, so a longer window acts sooner', () => {
     const wants = (scaleDownCooldownSeconds: number) => {
       const decide = byRole('aibrix-apa', { scaleDownCooldownSeconds, observeWindowSeconds: 1 });
       decide(0, all(8, 2));
@@ -99,7 +99,7 @@ describe('aibrix-apa', () => {
     expect(wants(59)).toBe(7);
   });
 
-  test('on the way up the most of its window, by default only of now', () => {
+  test('scales up to the most wanted in its window, which is by default only the current value', () => {
     const wants = (scaleUpCooldownSeconds: number) => {
       const decide = byRole('aibrix-apa', { scaleUpCooldownSeconds, observeWindowSeconds: 1 });
       decide(0, all(4, 20));
@@ -112,7 +112,7 @@ describe('aibrix-apa', () => {
 describe('aibrix-kpa', () => {
   const parameters = kpaSchema.parse({ target: 10 });
   test.each([
-    // n, value, engines: the value over the target, not times n
+    // n, value, engines: value / target, not multiplied by n
     [1, 10, 1],
     [1, 11, 1],
     [1, 11.1, 2],
@@ -126,25 +126,25 @@ describe('aibrix-kpa', () => {
     [4, 0, 2],
     [1, 0, 0],
     [0, 50, 1],
-  ])('%i engines at %f each: %i', (n, value, expected) => {
+  ])('scales %i engines at %f each to %i', (n, value, expected) => {
     expect(kpaEngines(n, value, parameters)).toBe(expected);
   });
 
-  test("four busy engines are cut to what one engine's mean needs: it is no total", () => {
+  test('scales four busy engines to two, because it divides their mean, not their total, by the target', () => {
     expect(byRole('aibrix-kpa')(0, all(4, 15)).want).toBe(2);
   });
 
-  test('panic: more than twice the long window, and it takes the more of both', () => {
+  test('panics if the short window is above twice the long one, and then uses the greater', () => {
     const decide = byRole('aibrix-kpa', { maxScaleUpRate: 10 });
     for (let s = 0; s <= 100; s += 10) decide(s, all(4, 10));
-    // 180 s: (11 * 10 + 400) / 12 = 42.5; 60 s: (5 * 10 + 2 * 200...) see below
+    // The last 180 s: (11 * 10 + 400) / 12 = 42.5.
     const { want, why } = decide(160, all(4, 400));
-    // the last 60 s: 10 (at 100 s) and 400: 205, which is 4.8 times 42.5
+    // The last 60 s: 10 (at 100 s) and 400, so 205, which is 4.8 times 42.5.
     expect(why).toBe('panic: 205 per engine after 42.5, target 10');
     expect(want).toBe(21);
   });
 
-  test('exactly twice is no panic', () => {
+  test('does not panic at exactly twice the long window', () => {
     const decide = byRole('aibrix-kpa', { maxScaleUpRate: 10 });
     decide(0, all(4, 10));
     decide(10, all(4, 10));
@@ -152,7 +152,7 @@ describe('aibrix-kpa', () => {
     expect(decide(80, all(4, 40)).why).toBe('20 per engine, target 10');
   });
 
-  test('the panic does not hold: the next tick goes down again', () => {
+  test('scales down again after a panic', () => {
     const decide = byRole('aibrix-kpa', { maxScaleUpRate: 10, scaleDownCooldownSeconds: 0 });
     for (let s = 0; s <= 100; s += 10) decide(s, all(4, 10));
     expect(decide(160, all(4, 400)).want).toBe(21);
@@ -160,7 +160,7 @@ describe('aibrix-kpa', () => {
     expect(after.want).toBeLessThan(21);
   });
 
-  test('an idle fleet panics, and is halved', () => {
+  test('panics on an idle fleet and halves it', () => {
     expect(byRole('aibrix-kpa')(0, all(4, 0))).toMatchObject({
       want: 2,
       why: 'panic: 0 per engine after 0, target 10',
@@ -184,21 +184,23 @@ describe('k8s-hpa', () => {
     [3, [30, 0, 0], 3],
     [10, [7, 7, 7, 7, 7, 7, 7, 7, 7, 7], 7],
     [1, [21], 3],
-    // One is missing. Up: it is idle: 40/3 = 13.3, 4 engines. Down: it is at the target: 14/3, 2 engines.
+    // One value is missing. Scaling up counts it as 0: 40/3 = 13.3, 4 engines. Scaling down counts it as the target:
+    // 14/3, 2 engines.
     [3, [20, 20], 4],
     [3, [2, 2], 2],
-    // Idle it takes the load below the tolerance: no change. 24/3 = 8 would even turn the direction.
+    // Counted as 0, it brings the load within the tolerance: no change. 24/3 = 8 would even reverse the direction.
     [3, [16, 16], 3],
     [3, [12, 12], 3],
     [3, [], 3],
-    // Down, and at the target it is not outside the tolerance: (6 + 6 + 6 + 7 * 10) / 10 = 8.8 is; (9+9+9+9+9+8+10*4)/10 is not.
+    // Scaling down counts missing values as the target: (6 + 6 + 6 + 7 * 10) / 10 = 8.8 is outside the tolerance,
+    // (9+9+9+9+9+8+10*4)/10 is not.
     [10, [6, 6, 6], 9],
     [10, [9, 9, 9, 9, 9, 8], 10],
-  ])('%i engines, of whom %j told: %i', (engines, values, expected) => {
+  ])('scales %i engines with reported values %j to %i', (engines, values, expected) => {
     expect(hpaEngines({ engines, values }, parameters)).toBe(expected);
   });
 
-  test('on the way down the most of the last 300 s', () => {
+  test('scales down to the most wanted in the last 300 s', () => {
     const decide = byRole('k8s-hpa');
     expect(decide(0, all(8, 10)).want).toBe(8);
     expect(decide(100, all(8, 2))).toMatchObject({
@@ -206,68 +208,68 @@ describe('k8s-hpa', () => {
       why: '2 per engine, target 10; 2 is not stable yet',
     });
     expect(decide(200, all(8, 5)).want).toBe(8);
-    // At 300 s the 8 is as old as the window, and out of it: what was wanted at 200 s is the most.
+    // At 300 s the 8 is as old as the window and no longer in it, so the 4 wanted at 200 s is the most.
     expect(decide(299, all(8, 2)).want).toBe(8);
     expect(decide(300, all(8, 2)).want).toBe(4);
   });
 
-  test('up at once, by 4 or twice in 15 s', () => {
+  test('scales up at once, by 4 engines or to double their number in 15 s', () => {
     const decide = byRole('k8s-hpa');
     expect(decide(0, all(1, 500))).toMatchObject({
       want: 5,
       why: '500 per engine, target 10; not more at once',
     });
-    // The period began with 1: 5 is all it may have.
+    // The period began with 1, so at most 5 are allowed.
     expect(decide(10, all(5, 500)).want).toBe(5);
     expect(decide(16, all(5, 500)).want).toBe(10);
     expect(decide(32, all(10, 500)).want).toBe(20);
   });
 
-  test('up at each tick where ticks are as far apart as the period is long', () => {
+  test('scales up at every tick if ticks are one period apart', () => {
     const decide = byRole('k8s-hpa');
     const wanted = [1];
     for (const at of [0, 15, 30, 45]) wanted.push(decide(at, all(wanted.at(-1)!, 500)).want);
     expect(wanted).toEqual([1, 5, 10, 20, 40]);
   });
 
-  test('who is still starting moved once, however often it looks meanwhile', () => {
+  test('counts a scale-up under way once, however often it decides in the meantime', () => {
     const decide = byRole('k8s-hpa');
     expect(decide(0, all(4, 500)).want).toBe(8);
     for (const seconds of [5, 10, 15, 20]) decide(seconds, all(4, 500), true);
-    // It is more than a period ago.
+    // That was more than a period ago.
     expect(decide(25, all(8, 500)).want).toBe(16);
   });
 
-  test('up only to the least of its window, where it has one', () => {
+  test('scales up only to the least wanted in its window, if it has one', () => {
     const decide = byRole('k8s-hpa', { scaleUpStabilizationSeconds: 30 });
-    // It begins with 4.
+    // The window begins with 4.
     expect(decide(0, all(4, 12)).want).toBe(4);
     expect(decide(10, all(4, 20)).want).toBe(4);
     expect(decide(31, all(4, 20)).want).toBe(8);
   });
 
-  test('what it begins with stays for the window before a step down', () => {
+  test('keeps the initial number of engines for a whole window before it scales down', () => {
     const decide = byRole('k8s-hpa');
     const want = (seconds: number) => decide(seconds, all(4, 1)).want;
     expect([0, 15, 299, 300].map(want)).toEqual([4, 4, 4, 1]);
   });
 
-  test('who left in the period leaves room for as many more', () => {
+  test('limits a scale-up by the engines at the start of the period, including any that left since', () => {
     const decide = byRole('k8s-hpa', { scaleDownStabilizationSeconds: 0, periodSeconds: 60 });
     expect(decide(0, all(6, 1)).want).toBe(1);
-    // 6 began the period: twice as many may be there.
+    // The period began with 6, so at most 12 are allowed.
     expect(decide(30, all(1, 500)).want).toBe(12);
   });
 
-  test('down by a share at most, where one is given', () => {
+  test('scales down by at most scaleDownPercent, if that is given', () => {
     const decide = byRole('k8s-hpa', { scaleDownPercent: 50, scaleDownStabilizationSeconds: 0 });
     expect(decide(0, all(8, 1)).want).toBe(4);
-    // 8 began the period: half of it is gone.
+    // The period began with 8, and half of them are gone.
     expect(decide(10, all(4, 1)).want).toBe(4);
     expect(decide(16, all(4, 1)).want).toBe(2);
   });
 
-  test('bounds and no metrics', () => {
+  test('stays within its bounds, and changes nothing without metrics', () => {
     expect(byRole('k8s-hpa', { minEngines: 2, scaleDownStabilizationSeconds: 0 })(0, all(3, 0)).want).toBe(2);
     expect(byRole('k8s-hpa')(0, role(3))).toEqual({ want: 3, why: 'no metrics' });
   });
@@ -292,13 +294,13 @@ describe('dynamo-sla', () => {
   const served = { requests: 1800, meanInputTokens: 3000, meanOutputTokens: 200, ttftMs: 400, itlMs: 40 };
 
   test.each([
-    // 1800 * 3000 / 180 = 30,000 tokens/s at 8000 an engine: 3.75. 1800 * 200 / 180 = 2000 at 300 (context 3100 is above 2000).
+    // 1800 * 3000 / 180 = 30,000 tokens/s at 8000 per engine: 3.75. 1800 * 200 / 180 = 2000 at 300 (context 3100 > 2000).
     ['as profiled', {}, { prefill: 4, decode: 7 }],
-    // Twice as slow is taken to be queueing, which more engines end: the correction is 1 at most.
+    // Twice as slow is taken for queueing, which more engines would end: the correction is at most 1.
     ['slower prefill', { ttftMs: 800 }, { prefill: 4, decode: 7 }],
-    // Half the profiled time: prefix caches do half of it.
+    // Half the profiled time: prefix caches save half of the work.
     ['faster prefill', { ttftMs: 200 }, { prefill: 2, decode: 7 }],
-    // Context 1100: within 50 ms 900 tokens/s, measured as profiled.
+    // Context 1100: 900 tokens/s within 50 ms, measured as profiled.
     ['short prompts', { meanInputTokens: 1000 }, { prefill: 1, decode: 3 }],
     // 1.25 times the profiled 40 ms: the target is 40 ms, still 900 tokens/s. 1.5 times: 33 ms, 500 tokens/s.
     ['slower decode', { meanInputTokens: 1000, itlMs: 50 }, { prefill: 1, decode: 3 }],
@@ -306,8 +308,8 @@ describe('dynamo-sla', () => {
     // Half: the target is 100 ms, 1500 tokens/s.
     ['faster decode', { meanInputTokens: 1000, itlMs: 20 }, { prefill: 1, decode: 2 }],
     ['idle', { requests: 0 }, { prefill: 1, decode: 1 }],
-  ])('throughput, %s', (_, more, expected) => {
-    // Prompts of 1000 are profiled at 100 ms: measured 400, no correction.
+  ])('sizes the fleet for throughput: %s', (_, more, expected) => {
+    // Prompts of 1000 tokens are profiled at 100 ms but measured at 400 ms: no correction.
     expect(enginesForThroughput({ ...served, ...more }, 180, parameters)).toEqual(expected);
     const { prefillProfile, decodeProfile } = parameters;
     const turned = { prefillProfile: prefillProfile.toReversed(), decodeProfile: decodeProfile.toReversed() };
@@ -336,7 +338,7 @@ describe('dynamo-sla', () => {
       { prefill: 30, decode: 1 },
       { prefill: 7, decode: 1 },
     ],
-  ])('%o within 8: %o', (wanted, expected) => {
+  ])('fits %o into a budget of 8 engines as %o', (wanted, expected) => {
     expect(withinBudget(wanted, parameters)).toEqual(expected);
   });
 
@@ -351,7 +353,7 @@ describe('dynamo-sla', () => {
     return [prefill.want, decode.want];
   };
 
-  test('load moves by one: up when every engine is above, down when every one is below 0.8', () => {
+  test('moves by one engine: up if all exceed the target, down if all are below 0.8 of it', () => {
     const one = (p: RoleLoad, d: RoleLoad) => wants(makeAutoscaler('dynamo-sla', given), 0, p, d);
     expect(one(role(2, 501, 600), role(2, 45, 60))).toEqual([3, 2]);
     expect(one(role(2, 500, 600), role(2, 51, 60))).toEqual([2, 3]);
@@ -360,7 +362,7 @@ describe('dynamo-sla', () => {
     expect(one(role(2), role(2))).toEqual([2, 2]);
   });
 
-  test('every 5 s, and nothing while a change is not done', () => {
+  test('decides by load every 5 s, and never while a change is under way', () => {
     const scaler = makeAutoscaler('dynamo-sla', given);
     const busy = role(1, 900);
     const calm = role(1, 45);
@@ -373,7 +375,7 @@ describe('dynamo-sla', () => {
     expect(wants(scaler, 66, role(3, 900, 900, 900), calm)).toEqual([4, 1]);
   });
 
-  test('every 180 s throughput sets the floor, below which load does not go', () => {
+  test('sets a floor from throughput every 180 s, below which load does not scale', () => {
     const scaler = makeAutoscaler('dynamo-sla', given);
     const [p, d] = [role(1, 450), role(1, 45)];
     expect(wants(scaler, 0, p, d)).toEqual([1, 1]);
@@ -382,11 +384,11 @@ describe('dynamo-sla', () => {
     expect(wants(scaler, 180, p, d, { served: load })).toEqual([2, 5]);
     const [p2, d5] = [role(2, 1, 1), all(5, 1)];
     expect(wants(scaler, 185, p2, d5)).toEqual([2, 5]);
-    // Nothing came for an interval: the floor is gone.
+    // An interval without requests removes the floor.
     expect(wants(scaler, 360, p2, d5)).toEqual([1, 4]);
   });
 
-  test('answers of one token say nothing of the time a token takes, whenever they came', () => {
+  test('ignores answers of one token when it corrects the time per token', () => {
     const scaler = makeAutoscaler('dynamo-sla', given);
     const [p, d] = [role(1, 450), role(1, 45)];
     wants(scaler, 0, p, d);
@@ -397,7 +399,7 @@ describe('dynamo-sla', () => {
   });
 });
 
-test('parameters that are wrong are named', () => {
+test('invalid and missing parameters are named in the error', () => {
   expect(() => makeAutoscaler('aibrix-apa', { prefill: { target: 0 }, decode: { target: 1 } })).toThrow(
     '--autoscale aibrix-apa, prefill, target is 0: ',
   );
@@ -407,7 +409,7 @@ test('parameters that are wrong are named', () => {
   expect(() => makeAutoscaler('dynamo-sla', {})).toThrow('prefillProfile');
 });
 
-test('whatever comes: whole engines within the bounds, and the same for the same past', () => {
+test('any loads lead to whole numbers of engines within the bounds, and always to the same ones', () => {
   const loads = fc.array(
     fc.record({
       engines: fc.integer({ min: 1, max: 9 }),

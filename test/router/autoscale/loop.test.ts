@@ -28,22 +28,22 @@ const signals = (more: Partial<EngineSignals>): EngineSignals => ({
 const engine = (id: string, more: Partial<EngineSignals> = {}): EngineView =>
   view(id, { signals: signals(more) });
 
-describe('what a rule goes by', () => {
+describe('the value that a rule gets', () => {
   it.each([
     ['waiting', 7],
     ['running', 4],
     ['in-flight', 9],
-    // Of 8 at once.
+    // Percent of 8 slots.
     ['batch', 50],
     ['kv', 50],
-  ])('%s', (metric, value) => {
+  ])('for P is its metric %s', (metric, value) => {
     const parameters = { prefill: { metric, target: 1000 } };
     const loop = new AutoscaleLoop(choice({ parameters }), 8);
     const busy = { ...engine('p0', { running: 4, waiting: 5, waitingForRemote: 2 }), inFlight: 9 };
     expect(loop.tick(0, [busy, engine('d0')]).roles.prefill.value).toBe(value);
   });
 
-  it("AIBrix's samples by default: P by its queue, D by its batch; who told nothing does not count", () => {
+  it("is by default P's queue and D's share of the batch, without engines that reported nothing", () => {
     const loop = new AutoscaleLoop(choice(), 10);
     const views = [engine('p0', { waiting: 20 }), view('p1'), engine('d0', { running: 7 })];
     const { roles, target } = loop.tick(0, views);
@@ -52,7 +52,7 @@ describe('what a rule goes by', () => {
     expect(target).toEqual({ prefill: 4 });
   });
 
-  it('dynamo-sla goes by what turns took; who has nothing to do would be quick', () => {
+  it('is for dynamo-sla the measured times of turns, and idle engines count as fast', () => {
     const profile = {
       prefillProfile: [{ inputTokens: 100, ttftMs: 10, tokensPerSecond: 1000 }],
       decodeProfile: [{ contextTokens: 100, itlMs: 5, tokensPerSecond: 100 }],
@@ -72,11 +72,11 @@ describe('what a rule goes by', () => {
     expect(up.roles.prefill).toMatchObject({ metric: 'ms TTFT', value: 150, want: 2 });
     expect(up.roles.decode).toMatchObject({ metric: 'ms a token', value: 30, want: 2 });
     const four = ['p0', 'p1', 'd0', 'd1'].map((id) => view(id));
-    // Six seconds later nothing of it counts any more, and nobody has anything to do.
+    // Six seconds later those times no longer count, and every engine is idle.
     expect(loop.tick(7000, four).target).toEqual({ prefill: 1, decode: 1 });
   });
 
-  it('engines that ended, and those that do both, are none of it', () => {
+  it('leaves out engines that ended and combined engines', () => {
     const loop = new AutoscaleLoop(choice(), 8);
     const views = [
       engine('p0'),
@@ -90,14 +90,14 @@ describe('what a rule goes by', () => {
 });
 
 describe('bounds', () => {
-  it.each(['aibrix-apa', 'aibrix-kpa', 'k8s-hpa'] as const)('%s wants no more than the most', (name) => {
+  it.each(['aibrix-apa', 'aibrix-kpa', 'k8s-hpa'] as const)('limit what %s wants', (name) => {
     const tight = { prefill: { min: 1, max: 3 }, decode: { min: 2, max: 2 } };
     const loop = new AutoscaleLoop(choice({ name, bounds: tight }), 8);
     const views = [engine('p0', { waiting: 900 }), engine('p1', { waiting: 900 }), engine('d0')];
     expect(loop.tick(0, views).target).toEqual({ prefill: 3, decode: 2 });
   });
 
-  it('dynamo-sla: what lies outside is never waited for', () => {
+  it('do not make dynamo-sla wait for a size outside of them', () => {
     const parameters = {
       prefillProfile: [{ inputTokens: 100, ttftMs: 10, tokensPerSecond: 1000 }],
       decodeProfile: [{ contextTokens: 100, itlMs: 5, tokensPerSecond: 100 }],
@@ -130,12 +130,12 @@ describe('bounds', () => {
       { name: 'dynamo-sla' as const },
       '--autoscale dynamo-sla, prefillProfile is not given: wanted measurements of one engine in --autoscale-config, such as [{"inputTokens":',
     ],
-  ])('%j is refused in a sentence', (more, message) => {
+  ])('and parameters are refused with a clear message if wrong: %j', (more, message) => {
     expect(() => new AutoscaleLoop(choice(more), 8)).toThrow(message);
   });
 });
 
-describe('the driver', () => {
+describe('the autoscaling loop', () => {
   const driven = (waiting: () => number, changing = () => false, rule = choice()) => {
     const clock = new TestClock(0);
     const stop = new AbortController();
@@ -169,7 +169,7 @@ describe('the driver', () => {
     return { asked, told, acts, failures, ends, pass, stop, done };
   };
 
-  it('decides every ten seconds, and asks for one change at a time', async () => {
+  it('decides every ten seconds, and requests one change at a time', async () => {
     const { asked, told, acts, ends, pass, stop, done } = driven(() => 15);
     await pass(9000);
     expect(told).toHaveLength(0);
@@ -188,7 +188,7 @@ describe('the driver', () => {
     await done;
   });
 
-  it("waits for somebody else's change as for its own", async () => {
+  it('waits for a change by others as it does for its own', async () => {
     let others = true;
     const { asked, acts, failures, pass, stop, done } = driven(
       () => 15,
@@ -205,7 +205,7 @@ describe('the driver', () => {
     await done;
   });
 
-  it('what is not done because of it has moved nobody', async () => {
+  it('does not count a change that it held back because of another one', async () => {
     let others = true;
     const rule = choice({ name: 'k8s-hpa', intervalMs: 5000 });
     const { asked, pass, stop, done } = driven(
@@ -221,7 +221,7 @@ describe('the driver', () => {
     await done;
   });
 
-  it('goes on after a change that could not be done', async () => {
+  it('reports a change that failed, and continues', async () => {
     const { asked, failures, ends, pass, stop, done } = driven(() => 15);
     await pass(10_000);
     ends[0]!.reject(new Error('no room'));
@@ -232,7 +232,7 @@ describe('the driver', () => {
     await done;
   });
 
-  it('asks for nothing where there are as many as wanted', async () => {
+  it('requests nothing if there are as many engines as wanted', async () => {
     const { asked, told, pass, stop, done } = driven(() => 10);
     await pass(30_000);
     expect(asked).toEqual([]);

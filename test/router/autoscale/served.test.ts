@@ -1,4 +1,4 @@
-/** What autoscalers are told of the turns that ended. */
+/** Statistics of ended turns for the autoscalers. */
 import { expect, it } from 'vitest';
 import { ServedTurns } from '../../../src/router/autoscale/served.ts';
 import type { RoutedTurn } from '../../../src/router/decision.ts';
@@ -17,7 +17,7 @@ function ended(
   } as unknown as TurnResult;
 }
 
-it('are means over what ended since it was last asked, and nothing where nothing did', () => {
+it('take() returns means over the turns that ended since the last call, or null if none did', () => {
   const served = new ServedTurns();
   expect(served.take()).toBeNull();
   served.add(ended(100, 10, 40, 5, null), 1000);
@@ -30,7 +30,7 @@ it('are means over what ended since it was last asked, and nothing where nothing
   expect(served.take()).toMatchObject({ requests: 1, itlMs: 0 });
 });
 
-it('are times by engine: to the first token who prefilled, between tokens who decoded', () => {
+it('TTFT is averaged per engine that prefilled, time between tokens per engine that decoded', () => {
   const served = new ServedTurns();
   served.add(ended(1, 2, 40, 5, { prefill: 'p0', decode: 'd0' }), 1000);
   served.add(ended(1, 2, 60, 7, { prefill: 'p0', decode: 'd1' }), 1000);

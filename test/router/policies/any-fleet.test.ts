@@ -5,7 +5,7 @@ import type { EngineView, RouteRequest, RoutingPolicy } from '../../../src/route
 import { policyOf, routeRequest, view } from '../policies.ts';
 import { signals } from './fleet.ts';
 
-/** Parameters that lead into other branches than the defaults. */
+/** Parameters that reach other branches than the defaults do. */
 const OTHERS: Record<string, object> = {
   'aibrix-pd conductor': { prefillScorePolicy: 'conductor', decodeScorePolicy: 'conductor' },
   'llm-d weighted': {
@@ -75,7 +75,7 @@ function requestOf(turn: Turn, number: number, nowMs: number): RouteRequest {
   });
 }
 
-/** Plans and tells as a router does; gives what was routed, as text. */
+/** Routes the turns and reports them to the policy, as a router does. Returns the routings as text. */
 function serve(
   policy: RoutingPolicy,
   all: readonly Turn[],
@@ -88,7 +88,7 @@ function serve(
     nowMs += turn.stepMs;
     const request = requestOf(turn, number, nowMs);
     const routing = policy.route(request, { prefill, decode });
-    // Routing only reads: asking again changes nothing.
+    // route() changes nothing: a second call returns the same.
     expect(JSON.stringify(policy.route(request, { prefill, decode }))).toBe(JSON.stringify(routing));
     expect(prefill).toContain(routing.prefill);
     expect(decode).toContain(routing.decode);
@@ -133,8 +133,8 @@ function tell(
   if (comesTo === 'ended') policy.observe?.({ kind: 'ended', number, outputTokens: 8 });
 }
 
-describe('over any fleet and past', () => {
-  test.each(cases)('%s routes to candidates, without NaN, and the same again', (_, make) => {
+describe('with any fleet and history', () => {
+  test.each(cases)('%s routes to candidates, without NaN, and in the same way each time', (_, make) => {
     fc.assert(
       fc.property(engines('p'), engines('d'), turns, (prefill, decode, all) => {
         expect(serve(make(), all, prefill, decode)).toBe(serve(make(), all, prefill, decode));

@@ -9,19 +9,19 @@ const [TWO_P, TWO_D] = [
 ];
 const cached = (by: Record<string, number>) => (engineId: string) => by[engineId] ?? 0;
 
-describe('cost', () => {
-  test('one P and one D: the blocks of the prompt', () => {
+describe('the cost of an engine', () => {
+  test('is the number of blocks of the prompt', () => {
     expect(scoresOf(dynamo(), [view('p0')], [view('d0')])).toEqual({ p0: 7, d0: 7 });
     expect(scoresOf(dynamo(), [view('p0')], [view('d0')], { promptTokenIds: [] })).toEqual({ p0: 0, d0: 0 });
   });
 
-  test('P is credited whole blocks that it has, D is not', () => {
+  test('is reduced by whole cached blocks for P, but not for D', () => {
     const cachedTokens = cached({ p1: 47, d1: 96 });
     const scores = scoresOf(dynamo({ conditionalDisagg: null }), TWO_P, TWO_D, { cachedTokens });
     expect(scores).toEqual({ p0: 7, p1: 5, d0: 7, d1: 7 });
   });
 
-  test('what is under way at P counts until it is prefilled, at D until it ended', () => {
+  test('includes other turns at P until they are prefilled, and at D until they have ended', () => {
     const policy = dynamo();
     const number = sent(policy, 'p0', 'd0', tokens(160));
     expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 17, p1: 7, d0: 17, d1: 7 });
@@ -31,24 +31,24 @@ describe('cost', () => {
     expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 7, p1: 7, d0: 7, d1: 7 });
   });
 
-  test('what P has already is no work under way', () => {
+  test('does not include blocks of other turns that P has cached', () => {
     const policy = dynamo();
     sent(policy, 'p0', 'd0', tokens(160), { cachedTokens: cached({ p0: 128 }) });
     expect(scoresOf(policy, TWO_P, TWO_D)).toMatchObject({ p0: 9, p1: 7 });
   });
 
-  test('a credit never makes a cost negative', () => {
+  test('is never negative', () => {
     const cachedTokens = cached({ p0: 96 });
     expect(scoresOf(dynamo({ overlapCredit: 4 }), TWO_P, TWO_D, { cachedTokens }).p0).toBe(0);
   });
 
-  test('prefillLoadScale scales', () => {
+  test('is scaled for P by prefillLoadScale', () => {
     expect(scoresOf(dynamo({ prefillLoadScale: 0.5 }), TWO_P, TWO_D).p0).toBe(3.5);
   });
 });
 
 describe('temperature', () => {
-  // Costs 7 and 4 are 1 and 0: weights exp(-1/0.5) = 0.135 and 1; the first has 0.119 of all.
+  // Costs 7 and 4 are scaled to 1 and 0: weights exp(-1/0.5) = 0.135 and 1; the first has 0.119 of the total.
   const cachedTokens = cached({ p1: 48 });
   const at = (temperature: number, draw: number) =>
     chosen(dynamo({ temperature, conditionalDisagg: null }, [draw]), TWO_P, [view('d0')], { cachedTokens });
@@ -59,7 +59,7 @@ describe('temperature', () => {
     // At 5: 0.819 and 1, the first has 0.4502.
     [5, 0.45, 'p0 d0'],
     [5, 0.451, 'p1 d0'],
-  ])('%f with a draw of %f: %s', (temperature, draw, expected) => {
+  ])('%f with a draw of %f chooses %s', (temperature, draw, expected) => {
     expect(at(temperature, draw)).toBe(expected);
   });
 });
@@ -80,17 +80,17 @@ describe('conditional disaggregation', () => {
     [10_000, 7952, 'p0 d0'],
     [10_000, 7953, 'd0'],
     [0, 0, 'p0 d0'],
-  ])('of %i tokens D has %i: %s', (prompt, onD, expected) => {
+  ])('of a prompt of %i tokens, %i of them on D, chooses %s', (prompt, onD, expected) => {
     expect(of({}, prompt, onD)).toBe(expected);
   });
 
-  test('not where it is off, nor where D is busy: above the usage, not at it', () => {
+  test('is skipped if it is off, or if D’s KV usage is above decodeBusyUsage', () => {
     expect(of({ conditionalDisagg: null }, 100, 96)).toBe('p0 d0');
     const busy = (freeBlocks: number) => of({ decodeBusyUsage: 0.5 }, 100, 96, told('d0', { freeBlocks }));
     expect([busy(50), busy(49)]).toEqual(['d0', 'p0 d0']);
   });
 
-  test('prefill_load: D takes over where P has more tokens than that waiting', () => {
+  test('with prefill_load lets D serve alone if more than prefillBusyTokens wait at P', () => {
     const policy = dynamo({ conditionalDisagg: 'prefill_load', prefillBusyTokens: 100 });
     const now = () => chosen(policy, [view('p0')], [view('d0')], { cachedTokens: cached({ d0: 96 }) });
     expect(now()).toBe('p0 d0');

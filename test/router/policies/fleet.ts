@@ -1,4 +1,4 @@
-/** Views with signals, and turns on their way, for the tests of policies. */
+/** Views with signals, and turns under way, for the tests of policies. */
 import type { EngineSignals, RouteRequest, RoutingEvent, RoutingPolicy } from '../../../src/router/plan.ts';
 import { routeRequest, view } from '../policies.ts';
 
@@ -22,7 +22,7 @@ export const tokens = (n: number, first = 0): number[] => Array.from({ length: n
 
 let number = 1_000_000;
 
-/** The turn went there; `done`: how far it came. Gives its number. */
+/** Tells the policy that a turn was planned on these engines. Returns the turn's number. */
 export function sent(
   policy: RoutingPolicy,
   prefill: string | null,
@@ -53,7 +53,7 @@ export const prefilled = (number: number, engineId: string, ms = 10): RoutingEve
 
 export const ended = (number: number): RoutingEvent => ({ kind: 'ended', number, outputTokens: 8 });
 
-/** 'p0 d0', or 'd0' where D does it alone. */
+/** The engines that the policy routes to: 'p0 d0', or 'd0' if D serves alone. */
 export function chosen(
   policy: RoutingPolicy,
   prefill: readonly ReturnType<typeof view>[],
@@ -64,7 +64,7 @@ export function chosen(
   return routing.alone ? routing.decode.engineId : `${routing.prefill.engineId} ${routing.decode.engineId}`;
 }
 
-/** Each engine's score, by its id. */
+/** The scores of the routing, by engine id. */
 export function scoresOf(
   policy: RoutingPolicy,
   prefill: readonly ReturnType<typeof view>[],

@@ -4,7 +4,7 @@ import type { RoutingPolicy } from '../../../src/router/plan.ts';
 import { policyOf, routeRequest, view } from '../policies.ts';
 import { chosen, ended, prefilled, scoresOf, sent, tokens, told } from './fleet.ts';
 
-/** 1 ms a token to prefill, 1 ms a KB to move (so 1 ms a token), and nothing else. */
+/** Prefill costs 1 ms per token and a move 1 ms per 1,024 bytes (so 1 ms per token); all else costs nothing. */
 const SIMPLE = {
   prefillFixedMs: 0,
   prefillMsPerToken: 1,
@@ -33,7 +33,7 @@ const account = (computedTokens: number, localHitTokens = 0, pulledTokens = 0): 
 });
 
 describe('least-ttft', () => {
-  test('one P and one D: computed, then moved', () => {
+  test('predicts the time to compute the prompt plus the time to move it', () => {
     const routing = predicted(leastTtft(), [view('p0')], [view('d0')]);
     expect(routing.predictedTtftMs).toBeCloseTo(200, 9);
     expect(routing).toMatchObject({ recompute: true });
@@ -42,14 +42,14 @@ describe('least-ttft', () => {
     );
   });
 
-  test('what P and D have is neither computed nor moved', () => {
+  test('predicts no computing or moving of what P and D have cached', () => {
     const cachedTokens = cached({ p1: 60, d1: 80 });
     const routing = predicted(leastTtft(), P, D, { cachedTokens });
     expect([routing.prefill.engineId, routing.decode.engineId]).toEqual(['p1', 'd1']);
     expect(routing.predictedTtftMs).toBeCloseTo(40 + 20, 9);
   });
 
-  test('what waits at P counts until it is prefilled', () => {
+  test('adds the turns waiting at P until they are prefilled', () => {
     const policy = leastTtft();
     const cachedTokens = cached({ p1: 60 });
     const number = sent(policy, 'p1', 'd0', tokens(50));
@@ -64,40 +64,43 @@ describe('least-ttft', () => {
 
   const held = { engineId: 'd1', tokens: 80 };
   test.each([
-    // Pulling 80 at 0.5 ms and computing 20, against computing 100.
+    // Pulling 80 tokens at 0.5 ms and computing 20, compared with computing 100.
     [0.5, 60, undefined],
     [2, 100, true],
-  ])('held KV is pulled where it is sooner: at %f ms a token', (msPerToken, p0, recompute) => {
-    const policy = leastTtft({ moveMsPerByte: msPerToken / 1024 });
-    const routing = predicted(policy, [view('p0')], D, { held });
-    expect(routing.scores?.find(({ engineId }) => engineId === 'p0')?.score).toBeCloseTo(p0, 9);
-    expect(routing.recompute || undefined).toBe(recompute);
-  });
+  ])(
+    'pulls held KV only if that is faster than computing it: at %f ms per token',
+    (msPerToken, p0, recompute) => {
+      const policy = leastTtft({ moveMsPerByte: msPerToken / 1024 });
+      const routing = predicted(policy, [view('p0')], D, { held });
+      expect(routing.scores?.find(({ engineId }) => engineId === 'p0')?.score).toBeCloseTo(p0, 9);
+      expect(routing.recompute || undefined).toBe(recompute);
+    },
+  );
 
-  test('held KV is not counted on in a mode that does not pull', () => {
+  test('ignores held KV in a mode that does not pull', () => {
     const policy = leastTtft({ moveMsPerByte: 0 });
     expect(scoresOf(policy, [view('p0')], D, { held, mode: 'unidirectional' }).p0).toBe(100);
   });
 
-  test('a holder that serves others is slower to pull from', () => {
+  test('predicts a slower pull from a holder that serves other turns', () => {
     const policy = leastTtft({ moveMsPerByte: 0.5 / 1024, moveMsPerHolderRequest: 5 });
     for (let i = 0; i < 3; i++) policy.observe?.(prefilled(sent(policy, 'p0', 'd1'), 'p0'));
     expect(scoresOf(policy, [view('p0')], [view('d0')], { held }).p0).toBeCloseTo(60 + 15, 9);
   });
 
-  test('D that serves others is slower to begin', () => {
+  test('predicts a slower first step on a D that serves other turns', () => {
     const policy = leastTtft({ firstStepMs: 4, firstStepMsPerRequest: 2 });
     policy.observe?.(prefilled(sent(policy, 'p0', 'd0'), 'p0'));
     expect(scoresOf(policy, P, D)).toMatchObject({ d0: 106, d1: 104 });
     expect(chosen(policy, [view('p0')], D)).toBe('p0 d1');
   });
 
-  test('D does it alone only if it may', () => {
+  test('lets D serve alone only if the parameter alone is set', () => {
     expect(chosen(leastTtft(), [view('p0')], [view('d0')])).toBe('p0 d0');
     expect(chosen(leastTtft({ alone: true }), [view('p0')], [view('d0')])).toBe('d0');
   });
 
-  test('a pair with a slow link is passed over, once it was seen', () => {
+  test('avoids a pair with a slow link, once that was measured', () => {
     const policy = leastTtft();
     const p = [view('p0')];
     const before = predicted(policy, p, D).predictedTtftMs!;
@@ -117,7 +120,7 @@ describe('least-ttft', () => {
     expect(before).toBeCloseTo(200, 9);
   });
 
-  test('learns what prefills take from what comes true', () => {
+  test('learns the time of prefills from measured ones', () => {
     const policy = leastTtft();
     for (let i = 0; i < 40; i++) {
       const n = 50 + (i % 5) * 50;
@@ -130,7 +133,7 @@ describe('least-ttft', () => {
     expect(p0).toBeLessThan(330);
   });
 
-  test('of all pairs the least, as trying each of them finds', () => {
+  test('finds the least of all pairs, as trying each of them does', () => {
     const policy = leastTtft({ firstStepMsPerRequest: 3, alone: false });
     const p = Array.from({ length: 6 }, (_, i) => view(`p${i}`));
     const d = Array.from({ length: 6 }, (_, i) => view(`d${i}`));
@@ -158,33 +161,33 @@ describe('least-ttft', () => {
 });
 
 describe('mooncake', () => {
-  test('one P and one D, nothing known', () => {
+  test('predicts the time to compute the whole prompt if nothing is known', () => {
     const routing = predicted(mooncake(), [view('p0')], [view('d0')]);
     expect(routing.predictedTtftMs).toBeCloseTo(100, 9);
     expect(routing.refused).toBe(undefined);
   });
 
-  test('the P with the least estimate: what waits, and what it has', () => {
+  test('scores P by the work waiting there and the tokens cached there', () => {
     const policy = mooncake();
     sent(policy, 'p1', 'd0', tokens(30));
     const cachedTokens = cached({ p1: 40 });
     expect(scoresOf(policy, P, D, { cachedTokens })).toMatchObject({ p0: 100, p1: 90 });
   });
 
-  // Held 60: at 40 the ratio is 1.5, at 41 below.
+  // 60 tokens are held: with 40 cached the ratio is 1.5, with 41 it is lower.
   test.each([
     [40, 20 + 40],
     [41, 59],
     [0, 60 + 40],
-  ])('with %i tokens of 60 held ones, p0 takes %i ms', (has, expected) => {
+  ])('with %i of 60 held tokens cached at p0 predicts %i ms', (has, expected) => {
     const more = { held: { engineId: 'd1', tokens: 60 }, cachedTokens: cached({ p0: has }) };
     const routing = predicted(mooncake(), [view('p0')], D, more);
     expect(routing.predictedTtftMs).toBeCloseTo(expected, 9);
     expect(routing.recompute).toBe(has === 41);
   });
 
-  test('D by what it takes between two tokens, 20 ms a request where none generates', () => {
-    // 10 ms a request, 5 of them; 100 ms and 2; and as the two on the average, with 3.
+  test('scores D by its time between tokens, assuming 20 ms per request if no D generates', () => {
+    // d0: 10 ms per request, 5 requests. d1: 100 ms, 2 requests. d2: the mean of the two, 3 requests.
     const d = [
       told('d0', { running: 4, generationTokensPerSecond: 100 }),
       told('d1', { running: 1, generationTokensPerSecond: 10 }),
@@ -198,12 +201,12 @@ describe('mooncake', () => {
     });
   });
 
-  test('an idle D goes before a busy one, however fast that is', () => {
+  test('prefers an idle D to a busy one, however fast the busy one is', () => {
     const d = [told('d0', { running: 1, generationTokensPerSecond: 500 }), told('d1')];
     expect(chosen(mooncake(), [view('p0')], d)).toBe('p0 d1');
   });
 
-  test('above an SLO it refuses, at it it does not', () => {
+  test('refuses a turn that is predicted to be above an SLO, but not exactly at it', () => {
     const of = (more: object) => predicted(mooncake(more), [view('p0')], [view('d0')]).refused;
     expect(of({ ttftSloMs: 100 })).toBe(undefined);
     expect(of({ ttftSloMs: 99 })).toContain('100.0 ms, above the SLO of 99 ms');

@@ -19,7 +19,7 @@ const facts = (more: Partial<ScorerFacts> = {}): ScorerFacts => ({
   ...more,
 });
 
-describe('scorers', () => {
+describe('a scorer', () => {
   test.each([
     ['prefix-cache-scorer', [{ believedBlocks: 3 }, {}], [0.75, 0]],
     ['precise-prefix-cache-scorer', [{ cachedBlocks: 4 }, { cachedBlocks: 1 }], [1, 0.25]],
@@ -34,35 +34,35 @@ describe('scorers', () => {
     ['no-hit-lru-scorer', [{ lastColdMs: 5 }, { cachedBlocks: 1 }], [0.5, 0.5]],
     ['no-hit-lru-scorer', [{ lastColdMs: 5 }], [1]],
     ['session-affinity-scorer', [{}, { holdsSession: true }], [0, 1]],
-  ] as const)('%s of %o', (scorer, engines, expected) => {
+  ] as const)('of type %s is right for %o', (scorer, engines, expected) => {
     const each = engines.map((engine) => facts(engine));
     expect(scorerScores(scorer, each, 4)).toEqual(expected);
   });
 
-  test('a prompt without a whole block has no prefix', () => {
+  test('for prefixes gives 0 to a prompt without a whole block', () => {
     expect(scorerScores('prefix-cache-scorer', [facts()], 0)).toEqual([0]);
   });
 });
 
 describe('a turn', () => {
-  test('one P and one D, nothing known: P prefills', () => {
+  test('is prefilled by P if nothing is known', () => {
     expect(chosen(llmD(), [view('p0')], [view('d0')])).toBe('p0 d0');
   });
 
-  test('by default the prefix counts twice, queue and KV once each', () => {
+  test('weighs the prefix twice, and queue and KV usage once each, by default', () => {
     const d = [told('d0', { waiting: 2, freeBlocks: 50 }), told('d1', { waiting: 0, freeBlocks: 25 })];
-    // 96 tokens are 6 blocks, 48 of them 3: 2 * 0.5 + 0 + 0.5, and 0 + 1 + 0.25
+    // 96 tokens are 6 blocks, and 48 are 3: 2 * 0.5 + 0 + 0.5 for d0, 0 + 1 + 0.25 for d1.
     const cachedTokens = (engineId: string) => (engineId === 'd0' ? 48 : 0);
     const scores = scoresOf(llmD(), [view('p0')], d, { promptTokenIds: tokens(96), cachedTokens });
     expect(scores).toMatchObject({ d0: 1.5, d1: 1.25 });
   });
 
-  // What D lacks: 100 tokens less whole cached blocks of 16.
+  // D lacks 100 tokens minus whole cached blocks of 16.
   test.each([
     [0, 'p0 d0'],
     [84, 'p0 d0'],
     [96, 'd0'],
-  ])('with %i tokens cached on D: %s', (cached, expected) => {
+  ])('with %i tokens cached on D goes to %s', (cached, expected) => {
     expect(chosen(llmD(), [view('p0')], [view('d0')], { cachedTokens: () => cached })).toBe(expected);
   });
 
@@ -70,29 +70,29 @@ describe('a turn', () => {
     [20, 'p0 d0'],
     [21, 'd0'],
     [0, 'd0'],
-  ])('nonCachedTokens %i, and D lacks 20: %s', (nonCachedTokens, expected) => {
+  ])('with nonCachedTokens %i and a D that lacks 20 tokens goes to %s', (nonCachedTokens, expected) => {
     const cachedTokens = () => 80;
     expect(chosen(llmD({ nonCachedTokens }), [view('p0')], [view('d0')], { cachedTokens })).toBe(expected);
   });
 
-  test("a prompt shorter than promptTokens is D's own, one as long is not", () => {
+  test('goes to D alone if its prompt is shorter than promptTokens, but not if it is as long', () => {
     const of = (promptTokens: number) => chosen(llmD({ promptTokens }), [view('p0')], [view('d0')]);
     expect([of(100), of(101)]).toEqual(['p0 d0', 'd0']);
   });
 
-  test('always-disagg-pd-decider asks nothing', () => {
+  test('always goes to P first with always-disagg-pd-decider', () => {
     const policy = llmD({ decider: 'always-disagg-pd-decider' });
     expect(chosen(policy, [view('p0')], [view('d0')], { cachedTokens: () => 100 })).toBe('p0 d0');
   });
 
-  test('the decider looks at the D that was chosen', () => {
+  test('goes to P first depending on the cache of the D that was chosen', () => {
     const policy = llmD({ decode: { 'queue-scorer': 1 } });
     const cachedTokens = (engineId: string) => (engineId === 'd0' ? 96 : 0);
     const d = [told('d0', { waiting: 3 }), told('d1')];
     expect(chosen(policy, [view('p0')], d, { cachedTokens })).toBe('p0 d1');
   });
 
-  test('no-hit-lru: prompts that nobody has go round', () => {
+  test('goes to the P whose last cold prompt is the oldest with no-hit-lru-scorer', () => {
     const policy = llmD({ prefill: { 'no-hit-lru-scorer': 1 }, decode: { 'session-affinity-scorer': 1 } });
     const p = [view('p0'), view('p1'), view('p2')];
     const at = (nowMs: number) => ({ promptTokenIds: tokens(64, 1000 * nowMs), nowMs });
@@ -103,12 +103,12 @@ describe('a turn', () => {
       policy.observe?.(ended(sent(policy, engineId, 'd0', tokens(64, 1000 * nowMs), { nowMs })));
     }
     expect(scoresOf(policy, p, [view('d0')], at(3))).toMatchObject({ p2: 1, p1: 0.5, p0: 0 });
-    // One that was sent already is warm, for all.
+    // A prompt that was sent before is warm, and then all engines score the same.
     expect(scoresOf(policy, p, [view('d0')], at(1))).toMatchObject({ p2: 0.5, p1: 0.5, p0: 0.5 });
   });
 });
 
-test('weighted random: by weight, evenly where none has any', () => {
+test('weightedRandom() draws by weight, and evenly if all weights are 0', () => {
   const pick = (weights: number[], draw: number) =>
     weightedRandom(
       weights.map((weight, i) => ({ weight, i })),
@@ -120,7 +120,7 @@ test('weighted random: by weight, evenly where none has any', () => {
   expect(pick([1, 0], 0.999999999999)).toBe(0);
 });
 
-test("its parameters may be llm-d's own configuration", () => {
+test("parameters of llm-d may be llm-d's own configuration", () => {
   const configuration = {
     apiVersion: 'inference.networking.x-k8s.io/v1alpha1',
     kind: 'EndpointPickerConfig',
@@ -151,7 +151,7 @@ test("its parameters may be llm-d's own configuration", () => {
   expect(() => llmD(other)).toThrow('llm-d.plugins.0.type');
 });
 
-/** As llm-d's own examples have it: the prefix's scorer, whom it goes by, and where its facts come from. */
+/** A configuration as in llm-d's examples: a prefix scorer, and the producer that supplies its data. */
 const shipped = (...[producer, parameters]: [string, object?]) => ({
   kind: 'EndpointPickerConfig',
   plugins: [
@@ -175,15 +175,15 @@ const shipped = (...[producer, parameters]: [string, object?]) => ({
 });
 
 test.each([
-  ['what was sent where', shipped('approx-prefix-cache-producer'), 'prefix-cache-scorer'],
+  ['the prompts sent to each engine', shipped('approx-prefix-cache-producer'), 'prefix-cache-scorer'],
   [
-    'what engines tell',
+    'the caches that engines report',
     shipped('precise-prefix-cache-producer', {
       prefixMatchInfoProducerName: 'precise-prefix-cache-producer',
     }),
     'precise-prefix-cache-scorer',
   ],
-])('a configuration with producers is read as it is: the scorer goes by %s', (_, given, scorer) => {
+])('a configuration with producers is accepted unchanged, and its scorer uses %s', (_, given, scorer) => {
   expect(fromPickerConfig(given)).toEqual({
     decider: 'always-disagg-pd-decider',
     picker: 'max-score-picker',
@@ -192,7 +192,7 @@ test.each([
   });
 });
 
-test('what a scorer cannot be set to here is refused, not passed over', () => {
+test('a scorer parameter that is fixed here is refused if it has another value', () => {
   const given = (threshold: number) => ({
     kind: 'EndpointPickerConfig',
     plugins: [{ type: 'load-aware-scorer', parameters: { threshold } }],

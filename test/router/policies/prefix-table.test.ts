@@ -5,7 +5,7 @@ import { PrefixTable } from '../../../src/router/policies/prefix-table.ts';
 const BLOCK = 2;
 const KEEP_MS = 6;
 
-/** The same in as few words as it takes: prompts' blocks as texts, the last credited last. */
+/** A minimal reference: the blocks of prompts as texts, the last credited last. */
 class Plain {
   readonly #blocks = new Map<string, { engines: Set<string>; lastMs: number }>();
   readonly #most: number;
@@ -40,7 +40,7 @@ const names = (prompt: readonly number[]): string[] =>
     prompt.slice(0, (i + 1) * BLOCK).join(' '),
   );
 
-it('knows who was sent the beginning of a prompt, until it is old or others need the room', () => {
+it('the table knows which engines were sent a prefix, until it expires or is displaced', () => {
   const sent = fc.record({
     prompt: fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 9 }),
     engineId: fc.constantFrom('a', 'b', 'c'),

@@ -16,28 +16,31 @@ const refusal = (name: string, parameters: Record<string, unknown> = {}) => {
 };
 
 describe('every policy', () => {
-  test.each(ROUTING_NAMES)('%s says what it is, and routes to the only engines that there are', (name) => {
-    const { help, source } = POLICIES[name];
-    expect(help.length).toBeGreaterThan(10);
-    expect(source.length).toBeGreaterThan(3);
-    const [prefill, decode] = [[view('p0')], [view('d0')]];
-    const policy = policyOf(name);
-    const request = routeRequest();
-    const routing = policy.route(request, { prefill, decode });
-    expect(routing.prefill).toBe(prefill[0]);
-    expect(routing.decode).toBe(decode[0]);
-    expect(policy.route(request, { prefill, decode })).toEqual(routing);
-  });
+  test.each(ROUTING_NAMES)(
+    'such as %s has a help text and a source, and routes to the only engines',
+    (name) => {
+      const { help, source } = POLICIES[name];
+      expect(help.length).toBeGreaterThan(10);
+      expect(source.length).toBeGreaterThan(3);
+      const [prefill, decode] = [[view('p0')], [view('d0')]];
+      const policy = policyOf(name);
+      const request = routeRequest();
+      const routing = policy.route(request, { prefill, decode });
+      expect(routing.prefill).toBe(prefill[0]);
+      expect(routing.decode).toBe(decode[0]);
+      expect(policy.route(request, { prefill, decode })).toEqual(routing);
+    },
+  );
 
-  test.each(ROUTING_NAMES)('%s refuses a parameter that it has not', (name) => {
+  test.each(ROUTING_NAMES)('such as %s refuses an unknown parameter', (name) => {
     expect(refusal(name, { [name]: { nonsense: 1 } })).toContain(
       `--routing-config: ${name} has no parameter 'nonsense'`,
     );
   });
 });
 
-describe('what is refused', () => {
-  test('names the nearest parameter and policy', () => {
+describe('an error', () => {
+  test('about an unknown name suggests the nearest parameter or policy', () => {
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalanc: 3 } })).toBe(
       "--routing-config: prefix-cache has no parameter 'imbalanc' (did you mean imbalance?); it has imbalance, deviations",
     );
@@ -55,12 +58,12 @@ describe('what is refused', () => {
     ['random,', 'there is no'],
     ['random:0', 'a weight above 0 for random'],
     ['random:much', 'a weight above 0 for random'],
-  ])('--routing %s', (routing, message) => {
+  ])('is thrown for --routing "%s"', (routing, message) => {
     expect(() => parseRunConfig({ routing })).toThrow(message);
   });
 });
 
-test('names with commas are several choices, neighbours with weights one mix', () => {
+test('--routing takes policies separated by commas, and adjacent ones with weights form one mix', () => {
   const routing = (text: string) => parseRunConfig({ routing: text }).routing;
   expect(routing('random')).toEqual(['random']);
   expect(routing('random, least-request')).toEqual(['random', 'least-request']);
@@ -78,7 +81,7 @@ test.each([
   ['1.5s', 1500],
   ['0', 0],
   [20, 20],
-])('--signal-age %s', (signalAge, expected) => {
+])('--signal-age %s is read as milliseconds', (signalAge, expected) => {
   expect(parseRunConfig({ signalAge }).signalAge).toBe(expected);
 });
 
@@ -88,7 +91,7 @@ test.each(['soon', '-1', '5m'])('--signal-age %s is refused', (signalAge) => {
 
 describe('a mix', () => {
   const engines = [view('d0'), view('d1'), view('d2')];
-  /** Scores of d0, d1, d2; of P only p0 is there. */
+  /** Scores for d0, d1 and d2; p0 is the only P. */
   const scoring = (scores: (number | null)[], best: 'most' | 'least'): RoutingPolicy => ({
     route: (_, { prefill, decode }) => ({
       prefill: prefill[0]!,
@@ -110,37 +113,37 @@ describe('a mix', () => {
   const sums = (routing: ReturnType<typeof mix>) =>
     routing.scores!.filter(({ side }) => side === 'decode').map(({ score }) => score);
 
-  test('each is normalised by its polarity, then weighted', () => {
+  test('normalises the scores of each policy by their polarity, then weights them', () => {
     // least 10, 20, 30: 1, 0.5, 0; most 0, 4, 8: 0, 0.5, 1. Weights 1 and 3: a quarter and three quarters.
     const routing = mix([scoring([10, 20, 30], 'least'), 1], [scoring([0, 4, 8], 'most'), 3]);
     expect(sums(routing)).toEqual([0.25, 0.5, 0.75]);
     expect(routing.decode.engineId).toBe('d2');
   });
 
-  test('who has no score gets 0', () => {
+  test('gives 0 to an engine without a score', () => {
     // least 1, -, 3: 1, 0, 0.
     expect(sums(mix([scoring([1, null, 3], 'least'), 2]))).toEqual([1, 0, 0]);
   });
 
-  test('all equal: nobody is better, and the first wins', () => {
+  test('picks the first engine if all scores are equal', () => {
     const routing = mix([scoring([5, 5, 5], 'least'), 1], [scoring([2, 2, 2], 'most'), 1]);
     expect(sums(routing)).toEqual([1, 1, 1]);
     expect(routing.decode.engineId).toBe('d0');
   });
 
-  test('a policy without scores is for whom it chose', () => {
+  test('gives the weight of a policy without scores to the engine that it chose', () => {
     const routing = mix([choosing((decode) => decode[1]!), 3], [scoring([1, 1, 2], 'most'), 1]);
     expect(sums(routing)).toEqual([0, 0.75, 0.25]);
     expect(routing.decode.engineId).toBe('d1');
   });
 
-  test('one engine alone serves where more than half of the weight says so, not at half', () => {
+  test('serves on one engine alone if more than half of the weight says so, not at half', () => {
     const first = (decode: readonly EngineView[]) => decode[0]!;
     expect(mix([choosing(first, true), 1], [choosing(first), 1]).alone).toBe(false);
     expect(mix([choosing(first, true), 1.1], [choosing(first), 1]).alone).toBe(true);
   });
 
-  test('the same of what P computes itself, and of a turn that is refused, by the first that says why', () => {
+  test('recomputes on P, or refuses with the first reason, if more than half of the weight says so', () => {
     const first = choosing((decode) => decode[0]!);
     const saying = (more: Partial<Routing>): RoutingPolicy => ({
       route: (request, candidates) => ({ ...first.route(request, candidates), ...more }),
@@ -157,7 +160,7 @@ describe('a mix', () => {
     expect(late.refused).toMatch('above the SLO of 1 ms');
   });
 
-  test('as it is written on the command line', () => {
+  test('can be written on the command line', () => {
     const decode = [view('d0', { inFlight: 4 }), view('d1', { inFlight: 0 })];
     const request = routeRequest({ cachedTokens: (id) => (id === 'd0' ? 64 : 0) });
     const route = (name: string) => policyOf(name).route(request, { prefill: [view('p0')], decode });

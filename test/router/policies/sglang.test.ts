@@ -9,31 +9,31 @@ const busy = (engineId: string, inFlight: number) => view(engineId, { inFlight }
 const D = [view('d0')];
 
 describe('cache_aware', () => {
-  test('one P and one D, nothing known, no prompt', () => {
+  test('routes an empty prompt to the only P and D', () => {
     expect(chosen(sglang(), [view('p0')], D, { promptTokenIds: [] })).toBe('p0 d0');
   });
 
-  test('more than 64 apart and more than 1.5 times: the least loaded; at either, the prefix', () => {
+  test('picks the least loaded P if loads differ by more than 64 and by more than a factor of 1.5', () => {
     const policy = sglang();
     sent(policy, 'p0', 'd0');
     const at = (p0: number, p1: number) => chosen(policy, [busy('p0', p0), busy('p1', p1)], D);
     expect(at(65, 0)).toBe('p1 d0');
     expect(at(64, 0)).toBe('p0 d0');
-    // 70 apart: 210 is 1.5 times 140, 211 is 1.5 times less than 140.67
+    // More than 64 apart: 210 is exactly 1.5 times 140, and 211 is more.
     expect(at(210, 140)).toBe('p0 d0');
     expect(at(211, 140)).toBe('p1 d0');
   });
 
-  test('more than 0.3 of the prompt: where it was sent; 0.3 is not enough', () => {
+  test('picks the P that was sent more than 0.3 of the prompt', () => {
     const policy = sglang();
     sent(policy, 'p0', 'd0', tokens(30));
     const p = [view('p0'), view('p1')];
-    // The smaller tree is p1's.
+    // Exactly 0.3 is not enough: p1 has the smaller tree.
     expect(chosen(policy, p, D, { promptTokenIds: tokens(100) })).toBe('p1 d0');
     expect(chosen(policy, p, D, { promptTokenIds: tokens(99) })).toBe('p0 d0');
   });
 
-  test('where two were sent it, the one that was last', () => {
+  test('picks the P that was sent the prompt last, if two were', () => {
     const policy = sglang();
     sent(policy, 'p1', 'd0', tokens(50), { nowMs: 1 });
     sent(policy, 'p0', 'd0', tokens(50), { nowMs: 2 });
@@ -43,13 +43,13 @@ describe('cache_aware', () => {
     expect(now()).toBe('p1 d0');
   });
 
-  test('one that is no candidate is passed over', () => {
+  test('skips an engine that is not a candidate', () => {
     const policy = sglang();
     sent(policy, 'p9', 'd0', tokens(50));
     expect(chosen(policy, [view('p0')], D, { promptTokenIds: tokens(50) })).toBe('p0 d0');
   });
 
-  test('a tree above its size is cut every 120 s', () => {
+  test('trims a tree that is above maxTreeSize every 120 s', () => {
     const policy = sglang({ maxTreeSize: 100 });
     sent(policy, 'p0', 'd0', tokens(80), { nowMs: 0 });
     sent(policy, 'p0', 'd0', tokens(60, 1000), { nowMs: 119_999 });
@@ -63,9 +63,9 @@ describe('cache_aware', () => {
 });
 
 describe("D's policies", () => {
-  test('power_of_two: the less busy of two that are drawn, the first of equals', () => {
+  test('include power_of_two, which picks the less busy of two drawn engines', () => {
     const d = [busy('d0', 3), busy('d1', 1), busy('d2', 0)];
-    // One P draws once among equals of trees; then 0.4 of three is d1, and 0 of d0, d2 is d0.
+    // P draws nothing. 0.4 of three draws d1, then 0 of d0 and d2 draws d0.
     const of = (...draws: number[]) =>
       chosen(sglang({ prefillPolicy: 'round_robin' }, draws), [view('p0')], d);
     expect(of(0.4, 0)).toBe('p0 d1');
@@ -73,7 +73,7 @@ describe("D's policies", () => {
     expect(of(0, 0)).toBe('p0 d1');
   });
 
-  test('round_robin and random', () => {
+  test('include round_robin and random, as for P', () => {
     const d = [view('d0'), view('d1')];
     const p = [view('p0'), view('p1')];
     const turn = { prefillPolicy: 'round_robin', decodePolicy: 'round_robin' };
@@ -83,33 +83,33 @@ describe("D's policies", () => {
   });
 });
 
-describe('bucket', () => {
-  test('at first 4096 is spread evenly, and the last is open', () => {
+describe('the bucket policy', () => {
+  test('starts with 4,096 tokens split evenly into ranges, the last of which is open', () => {
     const buckets = new Buckets(5000);
     const at = (length: number) => buckets.find(4, length);
     expect([0, 1023, 1024, 3071, 3072, 99_999].map(at)).toEqual([0, 0, 1, 2, 3, 3]);
     expect(buckets.find(1, 99_999)).toBe(0);
   });
 
-  test('ranges have the same tokens', () => {
-    // 1200 tokens: 400 each. 100 + 100 + 200 reaches it at 200, 200 + 200 at 200 again, which is no range after 200.
+  test('splits prompt lengths into ranges with the same number of tokens', () => {
+    // 1200 tokens, 400 each. 100 + 100 + 200 ends at 200. 200 + 200 would end at 200 again, which leaves no range.
     expect(equalRanges([100, 100, 200, 200, 200, 400], 400, 3)).toEqual([200, 601, Number.POSITIVE_INFINITY]);
     expect(equalRanges([10], 5, 2)).toEqual([10, Number.POSITIVE_INFINITY]);
-    // Lengths ran out: as wide as the load.
+    // No lengths are left: the range is as wide as the load.
     expect(equalRanges([10], 100, 2)).toEqual([100, Number.POSITIVE_INFINITY]);
   });
 
-  test('they move after 5 s, when the load more than doubled', () => {
+  test('adjusts its ranges after 5 s to the prompts that were sent', () => {
     const buckets = new Buckets(5000);
     const record = (tokens: number, atMs: number) => buckets.record({ engineId: 'p0', tokens, atMs });
     for (let i = 0; i < 4; i++) record(100, i);
     expect(buckets.find(2, 150)).toBe(0);
     record(300, 5000);
-    // 400 tokens of 100 each: the first half of the load is at 100.
+    // 400 tokens in prompts of 100: the first half of the load ends at 100.
     expect([buckets.find(2, 100), buckets.find(2, 101)]).toEqual([0, 1]);
   });
 
-  test('load is what was sent within 5 s; out of balance, the least loaded', () => {
+  test('picks the least loaded P if the tokens sent within 5 s are out of balance', () => {
     const policy = sglang({ prefillPolicy: 'bucket' });
     const p = [view('p0'), view('p1')];
     const goes = (nowMs = 0) => chosen(policy, p, D, { promptTokenIds: tokens(10), nowMs });
@@ -123,9 +123,9 @@ describe('bucket', () => {
   });
 });
 
-describe('the tree', () => {
+describe('the prefix tree', () => {
   const all = new Set(['p0', 'p1']);
-  test('splits where prompts part, and counts tokens of each engine once', () => {
+  test('splits where prompts diverge, and counts each token once per engine', () => {
     const tree = new PrefixTree();
     tree.insert([1, 2, 3, 4], 'p0', 1);
     tree.insert([1, 2, 5], 'p1', 2);
@@ -138,7 +138,7 @@ describe('the tree', () => {
     expect(tree.sizeOf('p0')).toBe(4);
   });
 
-  test('an engine that ended leaves it, and what others were sent stays', () => {
+  test('forgets an engine and keeps what others were sent', () => {
     const tree = new PrefixTree();
     tree.insert([1, 2, 3, 4], 'p0', 1);
     tree.insert([1, 2, 5], 'p1', 2);
@@ -149,7 +149,7 @@ describe('the tree', () => {
     expect(tree.match([7, 8], all).tokens).toBe(0);
   });
 
-  test('the longest unused goes first, leaves before what they hang on', () => {
+  test('evicts the least recently used nodes first, leaves before their parents', () => {
     const tree = new PrefixTree();
     tree.insert([1, 2, 3, 4], 'p0', 1);
     tree.insert([1, 2, 5, 6], 'p0', 2);

@@ -5,7 +5,7 @@ import { sampleOf } from '../../../src/router/policies/prefix-cache.ts';
 import { fnv64a } from '../../../src/router/policies/session-affinity.ts';
 import { policyOf, routeRequest, view } from '../policies.ts';
 
-/** Engines d0, d1… with these counts under way; p0 prefills. */
+/** Engines d0, d1, ... with these numbers of requests under way; p0 prefills. */
 const decoders = (...counts: number[]): EngineView[] =>
   counts.map((inFlight, i) => view(`d${i}`, { inFlight }));
 const p0 = view('p0');
@@ -21,7 +21,7 @@ function chosen(
   return routing.decode.engineId;
 }
 
-/** 100 tokens; percentages are tokens. */
+/** Prompts have 100 tokens, so these are percentages too. */
 const cached = (tokens: Record<string, number>) => ({ cachedTokens: (id: string) => tokens[id] ?? 0 });
 
 describe('round-robin', () => {
@@ -31,7 +31,7 @@ describe('round-robin', () => {
     [0, [5, 0], 'd0'],
     [1, [0, 5], 'd1'],
     [5, [0, 0, 0], 'd2'],
-  ])('turn %i of counts %j goes to %s', (number, counts, expected) => {
+  ])('sends turn %i, with %j requests under way, to %s', (number, counts, expected) => {
     expect(chosen('round-robin', decoders(...counts), { request: { number } })).toBe(expected);
   });
 });
@@ -44,11 +44,11 @@ describe('random', () => {
     [[0.5, 0.334], 3, 'd1'],
     [[0.5, 0.9999], 3, 'd2'],
     [[0.5, 0.9999], 1, 'd0'],
-  ])('draws %j among %i: %s', (draws, engines, expected) => {
+  ])('with draws %j among %i engines picks %s', (draws, engines, expected) => {
     expect(chosen('random', decoders(...Array(engines).fill(0)), { draws })).toBe(expected);
   });
 
-  test('the same turn draws the same, another turn another', () => {
+  test('draws the same for the same turn, and every engine over several turns', () => {
     const four = decoders(0, 0, 0, 0);
     const ids = Array.from({ length: 40 }, (_, number) => chosen('random', four, { request: { number } }));
     expect(ids).toEqual(
@@ -59,31 +59,31 @@ describe('random', () => {
 });
 
 describe('power-of-two', () => {
-  // P alone draws once. D: the first of all, the second of the others in their order.
+  // The only P takes one draw. D takes two: one of all engines, and one of the others in their order.
   test.each([
-    ['one engine', [3], [0, 0], 'd0'],
-    ['the second has fewer', [3, 0, 2], [0, 0, 0.9], 'd2'],
-    ['the first has fewer', [1, 9, 2], [0, 0, 0.9], 'd0'],
-    ['equals: the first that was drawn', [2, 2, 2], [0, 0.4, 0.9], 'd1'],
-    ['the least of all was not drawn', [4, 0, 3], [0, 0, 0.9], 'd2'],
-    ['never twice the same', [0, 1], [0, 0.9, 0], 'd0'],
-  ])('%s', (_, counts, draws, expected) => {
+    ['the only engine', [3], [0, 0], 'd0'],
+    ['the second draw if it has fewer requests', [3, 0, 2], [0, 0, 0.9], 'd2'],
+    ['the first draw if it has fewer requests', [1, 9, 2], [0, 0, 0.9], 'd0'],
+    ['the first draw of equals', [2, 2, 2], [0, 0.4, 0.9], 'd1'],
+    ['one of the two draws, not the least busy of all', [4, 0, 3], [0, 0, 0.9], 'd2'],
+    ['between two different engines', [0, 1], [0, 0.9, 0], 'd0'],
+  ])('picks %s', (_, counts, draws, expected) => {
     expect(chosen('power-of-two', decoders(...counts), { draws })).toBe(expected);
   });
 });
 
 describe('least-request', () => {
   test.each([
-    ['one engine', [9], [0, 0.9], 'd0'],
-    ['the fewest', [2, 1, 3], [0, 0.9], 'd1'],
-    ['of equals one is drawn', [1, 1, 3], [0, 0], 'd0'],
-    ['or another', [1, 1, 3], [0, 0.9], 'd1'],
-    ['all equal', [0, 0, 0], [0, 0.5], 'd1'],
-  ])('%s', (_, counts, draws, expected) => {
+    ['the only engine', [9], [0, 0.9], 'd0'],
+    ['the engine with the fewest requests', [2, 1, 3], [0, 0.9], 'd1'],
+    ['one of equals by a draw', [1, 1, 3], [0, 0], 'd0'],
+    ['another of equals by another draw', [1, 1, 3], [0, 0.9], 'd1'],
+    ['any by a draw if all are equal', [0, 0, 0], [0, 0.5], 'd1'],
+  ])('picks %s', (_, counts, draws, expected) => {
     expect(chosen('least-request', decoders(...counts), { draws })).toBe(expected);
   });
 
-  test('goes by the router’s own counts, whatever engines tell or do not tell', () => {
+  test('uses the router’s own counts, whatever engines report', () => {
     const signals = {
       atMs: 0,
       running: 50,
@@ -100,7 +100,7 @@ describe('least-request', () => {
 });
 
 describe('session-affinity', () => {
-  test('the hash is FNV-1a of 64 bits', () => {
+  test('hashes with 64-bit FNV-1a', () => {
     const hex = (text: string) => {
       const { high, low } = fnv64a(text);
       return [high, low].map((half) => half.toString(16).padStart(8, '0')).join('');
@@ -111,7 +111,7 @@ describe('session-affinity', () => {
     expect(hex('foobar')).toBe('85944171f73967e8');
   });
 
-  test('key, zero byte and engine are hashed as one text, and the highest wins', () => {
+  test('hashes key, zero byte and engine as one text, and picks the highest hash', () => {
     const wide = (text: string) => {
       let hash = 0xcbf29ce484222325n;
       for (const byte of new TextEncoder().encode(text))
@@ -127,7 +127,7 @@ describe('session-affinity', () => {
     }
   });
 
-  test('one that leaves moves only its own conversations', () => {
+  test('moves only the conversations of the engine that leaves', () => {
     const five = decoders(0, 0, 0, 0, 0);
     for (let i = 0; i < 200; i++) {
       const request = { conversationId: `c${i}`, number: i };
@@ -141,7 +141,7 @@ describe('session-affinity', () => {
     }
   });
 
-  test('one engine; and a key of 256 characters counts, a longer one does not', () => {
+  test('picks the only engine, and ignores keys longer than 256 characters', () => {
     expect(chosen('session-affinity', decoders(4))).toBe('d0');
     const route = (length: number, draw: number) =>
       chosen('session-affinity', decoders(0, 0, 0), {
@@ -154,29 +154,29 @@ describe('session-affinity', () => {
 });
 
 describe('prefix-cache', () => {
-  test('the deviation is a sample’s', () => {
+  test('uses the sample deviation', () => {
     expect(sampleOf([1, 3])).toEqual({ mean: 2, deviation: Math.sqrt(2) });
     expect(sampleOf([5])).toEqual({ mean: 5, deviation: 0 });
   });
 
   test.each([
-    ['one engine, nothing cached', [3], {}, 'd0'],
+    ['the only engine', [3], {}, 'd0'],
     ['the longest match', [1, 1, 1], { d1: 48, d2: 64 }, 'd2'],
-    ['equal matches: the fewest under way', [2, 1, 2], { d0: 64, d1: 64 }, 'd1'],
-    ['nothing cached: the fewest', [2, 1, 2], {}, 'd1'],
-    // 0 and 8 are 8 apart: not above. Mean 4, deviation 5.66: 8 is below 9.66.
-    ['counts exactly at the imbalance', [8, 0], { d0: 64 }, 'd0'],
-    ['counts above the imbalance: the fewest', [9, 0], { d0: 64 }, 'd1'],
-    // Mean 3, deviation 1.73: 4.73 is the most.
-    ['too busy: the next match', [5, 2, 2], { d0: 96, d1: 16 }, 'd1'],
-    ['too busy and no other match: the fewest', [6, 3, 3, 2], { d0: 96 }, 'd3'],
-    // Mean 2 and no deviation: 2 is not above.
-    ['exactly at mean and deviation', [2, 2], { d1: 16 }, 'd1'],
-  ])('%s', (_, counts, tokens, expected) => {
+    ['the fewest requests among equal matches', [2, 1, 2], { d0: 64, d1: 64 }, 'd1'],
+    ['the fewest requests if nothing is cached', [2, 1, 2], {}, 'd1'],
+    // 0 and 8 are 8 apart, which is not above the imbalance. Mean 4, deviation 5.66: 8 is below 9.66.
+    ['the match if counts are exactly at the imbalance', [8, 0], { d0: 64 }, 'd0'],
+    ['the fewest requests if counts are above the imbalance', [9, 0], { d0: 64 }, 'd1'],
+    // Mean 3, deviation 1.73: the limit is 4.73.
+    ['the next match if the best one is too busy', [5, 2, 2], { d0: 96, d1: 16 }, 'd1'],
+    ['the fewest requests if the only match is too busy', [6, 3, 3, 2], { d0: 96 }, 'd3'],
+    // Mean 2, deviation 0: 2 is not above the limit.
+    ['the match if it is exactly at mean plus deviation', [2, 2], { d1: 16 }, 'd1'],
+  ])('picks %s', (_, counts, tokens, expected) => {
     expect(chosen('prefix-cache', decoders(...counts), { request: cached(tokens) })).toBe(expected);
   });
 
-  test('its parameters are in force', () => {
+  test('follows its parameters', () => {
     const request = cached({ d0: 64 });
     expect(chosen('prefix-cache', decoders(9, 0), { request, parameters: { imbalance: 9 } })).toBe('d0');
     // Mean 4.5: without deviations 9 is too busy.
@@ -186,7 +186,7 @@ describe('prefix-cache', () => {
   });
 });
 
-test('P is chosen by the same rule, of those that prefill', () => {
+test('P is chosen by the same rule as D, from the engines that prefill', () => {
   const prefill = [view('p0', { inFlight: 3 }), view('p1', { inFlight: 1 })];
   const { why, scores, ...routing } = policyOf('least-request').route(routeRequest(), {
     prefill,

@@ -6,7 +6,7 @@ import { TurnsAt } from '../../../src/router/turns-at.ts';
 import { settled, TestClock } from '../../clock.ts';
 import { FakeEngine } from '../fake-engine.ts';
 
-/** decode-0 is on its way out and holds 5 tokens of 'a' and 7 of 'b'; decode-1 stays. */
+/** decode-0 is leaving and holds 5 tokens of 'a' and 7 of 'b'; decode-1 stays. */
 function world(drain: Drain, holdsMs = 1000) {
   const clock = new TestClock(0);
   const [client, heir] = [new FakeEngine('decode-0', 'decode'), new FakeEngine('decode-1', 'decode')];
@@ -55,7 +55,7 @@ function world(drain: Drain, holdsMs = 1000) {
 
 const none = { holds: 0, tokens: 0 };
 
-it('migrate: another D holds the same tokens for the same conversations, and the first holds nothing', async () => {
+it('migrate moves all holds to another D for the same conversations', async () => {
   const { client, heir, conversations, moves, start } = world('migrate');
   const report = await start();
   expect(moves).toEqual(heir.requests.map(({ requestId }, i) => `${'ab'[i]} by ${requestId}`));
@@ -75,7 +75,7 @@ it('migrate: another D holds the same tokens for the same conversations, and the
   }
 });
 
-it('migrate: what nobody can take over, or fails on its way, is lost and released', async () => {
+it('migrate releases holds that no engine can take or that fail to move, and counts them as lost', async () => {
   const failing = world('migrate');
   failing.heir.fails = (id) => (id.startsWith('a') ? 'no such luck' : null);
   expect(await failing.start()).toMatchObject({
@@ -90,7 +90,7 @@ it('migrate: what nobody can take over, or fails on its way, is lost and release
   expect([...alone.client.holds]).toEqual([]);
 });
 
-it('migrate: a turn that comes meanwhile waits for the new holder', async () => {
+it('migrate lets a turn that arrives in the meantime wait for the new holder', async () => {
   const { heir, conversations, start, pass } = world('migrate');
   let go: () => void = () => {};
   heir.pace = () => new Promise((resolve) => (go = resolve));
@@ -109,14 +109,14 @@ it('migrate: a turn that comes meanwhile waits for the new holder', async () => 
   expect(await report).toMatchObject({ migrated: { holds: 2, tokens: 12 } });
 });
 
-it('drop: an engine that does not answer keeps nobody who wants what it held released', async () => {
+it('drop does not wait for an engine that does not answer the release of its holds', async () => {
   const { client, conversations, start } = world('drop');
   client.release = () => new Promise(() => {});
   expect(await start()).toMatchObject({ lost: { holds: 2, tokens: 12 } });
   expect(conversations.heldAt('decode-0')).toEqual([]);
 });
 
-it('wait: until next turns have read all, or until its time is over', async () => {
+it('wait lasts until the next turns have read all holds, or until holdsMs is over', async () => {
   const { client, conversations, turns, start, pass } = world('wait');
   let ended = false;
   const report = start().finally(() => (ended = true));
@@ -139,7 +139,7 @@ it('wait: until next turns have read all, or until its time is over', async () =
   expect([...client.holds]).not.toEqual([]);
 });
 
-it('drop: what is held is lost at once; turns under way and what they leave are not cut', async () => {
+it('drop loses holds at once, but waits for turns under way and for the holds they leave', async () => {
   const { client, turns, holds, start, pass } = world('drop', 60);
   const leave = turns.enter(['decode-0']);
   let ended = false;
@@ -154,7 +154,7 @@ it('drop: what is held is lost at once; turns under way and what they leave are 
   expect(await report).toMatchObject({ lost: { holds: 3, tokens: 15 } });
 });
 
-it('what others asked for is waited for: requests to their end, holds for their time', async () => {
+it('draining waits for other requests to end, and at most holdsMs for other holds', async () => {
   const { left, start, pass } = world('drop', 100);
   left.requests = 1;
   left.holds = 1;
@@ -167,7 +167,7 @@ it('what others asked for is waited for: requests to their end, holds for their 
   expect(await report).toMatchObject({ lost: { holds: 3, tokens: 12 } });
 });
 
-it('an engine that ends on its way out took what it held with it', async () => {
+it('the holds of an engine that ends while it drains count as lost', async () => {
   const { client, start, pass, turns } = world('wait', 60_000);
   turns.enter(['decode-0'])();
   const report = start();
@@ -177,7 +177,7 @@ it('an engine that ends on its way out took what it held with it', async () => {
   expect(await report).toMatchObject({ migrated: none, lost: { holds: 2, tokens: 12 } });
 });
 
-it('the heir is the least busy of its role, of its roleset where there is one', () => {
+it('the heir is the least busy engine of the role, within the roleset if possible', () => {
   const d = (engineId: string, roleset: string, inFlight: number) => {
     const role = engineId.startsWith('p') ? ('prefill' as const) : ('decode' as const);
     return { engineId, role, roleset, ended: null, load: { inFlight } };

@@ -13,8 +13,8 @@ const engine = (name: string, more: Partial<Scalable> = {}): Scalable => ({
 });
 const pair = [engine('prefill-0'), engine('decode-0')];
 
-describe('who joins', () => {
-  it('takes the first free names, counted through all rolesets', () => {
+describe('scaling up', () => {
+  it('uses the first free names across all rolesets', () => {
     const fleet = [
       ...pair,
       engine('decode-2', { roleset: 'other' }),
@@ -29,25 +29,29 @@ describe('who joins', () => {
     });
   });
 
-  it('is nobody where there are as many as wanted, or nothing is said of the role', () => {
+  it('adds no engine if there are as many as wanted or the role is not given', () => {
     expect(planScale({ prefill: 1 }, pair)).toEqual({ add: [], remove: [] });
     expect(planScale({}, pair)).toEqual({ add: [], remove: [] });
   });
 });
 
-describe('who leaves', () => {
+describe('scaling down', () => {
   it.each([
-    ['one that ended', { 'decode-0': { ended: true, turns: 3 }, 'decode-1': {} }, 'decode-0'],
-    ['one that fewer turns need', { 'decode-0': { turns: 1 }, 'decode-1': { turns: 2 } }, 'decode-0'],
-    ['one that holds less', { 'decode-0': { heldTokens: 5 }, 'decode-1': { heldTokens: 6 } }, 'decode-0'],
-    ['of equals the last', { 'decode-0': {}, 'decode-1': {}, 'decode-10': {} }, 'decode-10'],
-  ])('%s', (_, decodes, leaves) => {
+    ['an engine that ended', { 'decode-0': { ended: true, turns: 3 }, 'decode-1': {} }, 'decode-0'],
+    ['the engine with fewer turns', { 'decode-0': { turns: 1 }, 'decode-1': { turns: 2 } }, 'decode-0'],
+    [
+      'the engine that holds fewer tokens',
+      { 'decode-0': { heldTokens: 5 }, 'decode-1': { heldTokens: 6 } },
+      'decode-0',
+    ],
+    ['the last of equal engines', { 'decode-0': {}, 'decode-1': {}, 'decode-10': {} }, 'decode-10'],
+  ])('removes %s', (_, decodes, leaves) => {
     const engines = Object.entries(decodes).map(([name, more]) => engine(name, more));
     const target = { decode: engines.length - 1 };
     expect(planScale(target, [engine('prefill-0'), ...engines])).toEqual({ add: [], remove: [leaves] });
   });
 
-  it('is one of the roleset that is named; engines that do both stay', () => {
+  it('removes engines of the named roleset only, and no combined engine', () => {
     const fleet = [
       ...pair,
       engine('prefill-1', { roleset: 'b' }),
@@ -68,8 +72,12 @@ it.each([
   [{ decode: 65 }, pair, 'cannot scale decode to 65: each D is a thread and a device; give a whole number'],
   [{ decode: 1.5 }, pair, 'cannot scale decode to 1.5'],
   [{ decode: 1, roleset: 'b' }, pair, 'there is no roleset b with P and D: wanted one of all'],
-  [{ decode: 1 }, [...pair, engine('decode-1', { roleset: 'b' })], 'the fleet has rolesets all, b: name the one'],
+  [
+    { decode: 1 },
+    [...pair, engine('decode-1', { roleset: 'b' })],
+    'the fleet has rolesets all, b: name the one',
+  ],
   [{ decode: 1 }, [engine('both-0')], 'every engine does both: there is no P or D to scale'],
-])('%j is refused in a sentence', (target, engines, message) => {
+])('a target of %j is refused with a clear message', (target, engines, message) => {
   expect(() => planScale(target, engines)).toThrow(message);
 });

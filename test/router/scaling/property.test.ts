@@ -1,4 +1,4 @@
-/** Engines join, leave and end while turns are served, without a GPU: one engine's tokens, and no turn is cut by who leaves. */
+/** Engines without a GPU join, leave and end while turns are served. Turns get a single engine's tokens throughout. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { conversation, type Settings, serveAll, settings } from '../policy-fleet.ts';
@@ -6,7 +6,7 @@ import { conversation, type Settings, serveAll, settings } from '../policy-fleet
 const conversations = fc.array(conversation, { minLength: 1, maxLength: 3 });
 const scaled = fc.tuple(settings, fc.constantFrom(8, 20, 60));
 
-it('while engines join and leave nobody fails, and what a leaving one holds is served, taken over or lost', async () => {
+it('no turn fails while engines join and leave, and holds are migrated or lost as the drain rule says', async () => {
   const seen = { joined: 0, left: 0, refused: 0, migrated: 0, lost: 0, pulled: 0, waited: 0 };
   const quiet = scaled.map(([s, scaleRate]): Settings => ({ ...s, scaleRate, deathRate: 0, failureRate: 0 }));
   await fc.assert(
@@ -31,7 +31,7 @@ it('while engines join and leave nobody fails, and what a leaving one holds is s
   for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
 });
 
-it('the same while transfers fail and engines end, those on their way out too', async () => {
+it('every turn gets the right tokens while transfers fail and engines end, even leaving ones', async () => {
   const seen = { joined: 0, left: 0, migrated: 0, lost: 0, deaths: 0, again: 0 };
   await fc.assert(
     fc.asyncProperty(conversations, scaled, async (talks, [s, scaleRate]) => {
