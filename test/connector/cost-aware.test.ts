@@ -43,26 +43,26 @@ const ask = (count: number, more: Partial<PullQuestion> = {}): PullQuestion => (
 });
 
 describe('the cost-aware policy', () => {
-  it('pulls what is predicted to arrive before it was computed, and says why not otherwise', () => {
+  it('pulls if that is predicted to be faster than computing, else gives the reason', () => {
     const decide = policy();
     expect(decide.refuse(ask(64))).toBe('cost-aware: pull ~46 ms > recompute ~32 ms');
     expect(decide.refuse(ask(128))).toBeNull();
     expect(decide.predict(ask(96))).toEqual({ pullMs: 40 + 9.6, recomputeMs: 48 });
   });
 
-  it('counts whole blocks, a partly filled first one too', () => {
+  it('counts whole blocks, including a partly filled first one', () => {
     // Tokens 24 to 40 lie in blocks 1 and 2.
     expect(policy().predict(ask(16, { localHitTokens: 24 })).pullMs).toBeCloseTo(40 + 3.2, 9);
   });
 
-  it('counts of a window what the token after a pull sees, by what each group takes', () => {
+  it('counts only those bytes of a windowed group that the token after a pull sees', () => {
     const bytes = kvBytesOf(16, 1000, [{ kind: 'full' }, { kind: 'sliding', window: 32, filled: 0.5 }]);
     // Token 160 sees 129 to 159, in blocks 8 and 9; token 161 of a longer sequence sees 130.
     expect([bytes(0, 160), bytes(0, 160, 159), bytes(144, 16)]).toEqual([11_000, 11_000, 1500]);
     expect(bytes(0, 160, 200)).toBe(10_000);
   });
 
-  it('counts what it already reads over the same link', () => {
+  it('adds the bytes of pulls in progress to the predicted time', () => {
     const decide = policy();
     expect(decide.refuse(ask(128))).toBeNull();
     decide.started('a', ask(512));
@@ -72,7 +72,7 @@ describe('the cost-aware policy', () => {
     expect(decide.refuse(ask(128))).toBeNull();
   });
 
-  it('learns that pulls take longer, and that they take longer while the holder is busy', () => {
+  it('learns that pulls take longer than measured, and longer still while the holder is busy', () => {
     const slow = policy();
     for (let i = 0; i < 30; i++) {
       slow.started(`r${i}`, ask(128));
@@ -92,7 +92,7 @@ describe('the cost-aware policy', () => {
     expect(busy.refuse(ask(128, { holderRequests: 3 }))).not.toBeNull();
   });
 
-  it('learns from the steps that it runs what computing costs', () => {
+  it('learns the cost of computing from the steps that ran', () => {
     const decide = policy();
     expect(decide.refuse(ask(64))).not.toBeNull();
     for (let i = 0; i < 60; i++) {
@@ -103,7 +103,7 @@ describe('the cost-aware policy', () => {
     expect(decide.refuse(ask(64))).toBeNull();
   });
 
-  it('pulls where both take as long, and tells short times to a tenth', () => {
+  it('pulls if both take equally long, and prints times below 10 ms with one decimal', () => {
     const of = (fixed_ms: number, ms_per_token: number) =>
       new CostAwarePolicy({
         profile: {
@@ -118,9 +118,9 @@ describe('the cost-aware policy', () => {
     expect(of(10, 0.125).refuse(ask(64))).toBe('cost-aware: pull ~10 ms > recompute ~8.0 ms');
   });
 
-  it('counts the steps that a pull spares: one computes the rest, at least the last token', () => {
+  it('counts the steps that a pull saves: the rest, at least the last token, still takes one', () => {
     const decide = policy();
-    // 30 ms a step, however much it computes.
+    // 30 ms per step, however much it computes.
     for (let i = 0; i < 200; i++) {
       const tokenIds = new Array<number>([1, 17, 80, 256][i % 4]!).fill(7);
       decide.stepRan([{ startPosition: 0, tokenIds }], 30);
@@ -139,7 +139,7 @@ describe('the cost-aware policy', () => {
     recompute(16, { promptTokens: 800 }, 0);
   });
 
-  it('learns what stands before the tokens of each request in a step', () => {
+  it('learns the cost of context, counted for each request in a step', () => {
     const decide = new CostAwarePolicy({
       profile: { ...profile, prefill: { fixed_ms: 0, ms_per_token: 0.5, ms_per_token_context: 0.004 } },
       ...{ blockSize: 16, maxNumBatchedTokens: 256 },
@@ -165,7 +165,7 @@ describe('the cost-aware policy', () => {
     expect(decide.costs()).toEqual(policy().costs());
   });
 
-  it('is not carried away by one pause of the machine', () => {
+  it('changes its prediction less than fourfold after one extremely slow pull', () => {
     const decide = policy();
     const before = decide.predict(ask(128)).pullMs;
     decide.started('a', ask(128));
@@ -174,7 +174,7 @@ describe('the cost-aware policy', () => {
   });
 });
 
-describe('which policy decides', () => {
+describe('choosePolicy', () => {
   const costAware = policy();
   it.each([
     [null, null, 48, '48 < threshold 64'],
@@ -185,17 +185,17 @@ describe('which policy decides', () => {
     ['cost-aware', null, 48, '48 < threshold 64'],
     ['always', costAware, 1, null],
     ['never', costAware, 4096, 'the request asks for recomputation'],
-  ] as const)('%s, %#', (asked, costs, count, reason) => {
+  ] as const)('applies the policy that pull_policy asks for: %s, %#', (asked, costs, count, reason) => {
     expect(choosePolicy(asked, 64, costs).refuse(ask(count))).toBe(reason);
   });
 
-  it('keeps vLLM’s meaning of a threshold of 0', () => {
+  it('always pulls with a threshold of 0, as vLLM does', () => {
     expect(thresholdPolicy(0).refuse(ask(1))).toBeNull();
   });
 });
 
 describe('RecursiveLeastSquares', () => {
-  it('finds coefficients from a wrong prior', () => {
+  it('finds the true coefficients from a wrong prior', () => {
     const rls = new RecursiveLeastSquares([10, 1], [10, 1]);
     for (let i = 0; i < 80; i++) {
       const x = [1, (i * 37) % 100];
@@ -218,7 +218,7 @@ describe('a cost profile', () => {
     layout: 'contiguous',
   };
 
-  it('is read back as it was written', () => {
+  it('is read back as written', () => {
     expect(parseCostProfile(JSON.stringify(profile), 'c.json')).toEqual(profile);
     expect(() => checkCostProfile(profile, here, 'c.json')).not.toThrow();
   });
@@ -233,7 +233,7 @@ describe('a cost profile', () => {
     expect(() => parseCostProfile(text, 'c.json')).toThrow(message);
   });
 
-  it('is of one group that keeps everything where it names none, and refused where windows differ', () => {
+  it('without KV cache groups counts as one full group, and is refused if groups differ', () => {
     const { kv_cache_groups: _, ...older } = profile;
     const read = parseCostProfile(JSON.stringify(older), 'c.json');
     expect(read.kv_cache_groups).toEqual([{ kind: 'full' }]);
@@ -245,7 +245,7 @@ describe('a cost profile', () => {
     expect(() => checkCostProfile(hybrid, { ...here, groups }, 'c.json')).not.toThrow();
   });
 
-  it('is refused elsewhere, with everything that differs', () => {
+  it('is refused for a different setup, with everything that differs', () => {
     expect(() => checkCostProfile(profile, { ...here, model: 'tiny', link: null }, 'c.json')).toThrow(
       'c.json was measured with model nano instead of tiny, link 10000000 bytes/s with 40 ms instead of no modelled link',
     );

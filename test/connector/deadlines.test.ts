@@ -1,4 +1,4 @@
-/** Against a list that is looked through every time. */
+/** Checks Deadlines against a linear search. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Deadlines } from '../../src/connector/nixl/deadlines.ts';
@@ -17,7 +17,7 @@ const command = fc.oneof(
 );
 
 describe('Deadlines', () => {
-  it('gives what a search through all gives, however times move', () => {
+  it('agrees with a linear search while deadlines are added, moved and removed', () => {
     fc.assert(
       fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
         const items: Item[] = [];
@@ -28,7 +28,7 @@ describe('Deadlines', () => {
             items.push({ id: items.length, dueMs: step.ms });
             deadlines.add(items.at(-1)!);
           } else if (step.kind === 'move' && item) {
-            // Only what is due earlier, or was not due at all, is said.
+            // Only a deadline that became earlier, or is new, must be reported.
             const told = item.dueMs === null || step.ms < item.dueMs;
             item.dueMs = step.ms;
             if (told) deadlines.add(item);
@@ -54,7 +54,7 @@ describe('Deadlines', () => {
     );
   });
 
-  it('keeps nothing of what was removed behind one that goes on', () => {
+  it('keeps no removed item, even behind an earlier one that stays', () => {
     const asked: string[] = [];
     const dueMs: Record<string, number> = { stays: 10, removed: 20 };
     const deadlines = new Deadlines<string>((item) => {

@@ -1,4 +1,4 @@
-/** A connector that says what the test says, and keeps what it was told. */
+/** A connector that answers as the test tells it to, and records its calls. */
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import type {
   ConnectorOutput,
@@ -16,7 +16,7 @@ export const requestOf = (params: Partial<KvTransferParams> | null = null): Conn
 
 type Answer = number | null | { noPull: string };
 
-/** `upTo`: the token up to which it can load, whatever the engine has; null: it does not know yet. */
+/** `upTo`: the token up to which it can load, regardless of the local hit; null: it does not know yet. */
 export class FakeConnector implements KvConnector {
   readonly calls: string[] = [];
   upTo: Answer = 0;

@@ -1,4 +1,4 @@
-/** P and D, policy only, under schedules of faults: what fails is told, what is answered is right, and nothing stays. */
+/** P and D, policy only, under schedules of faults: failures are reported, answers are right, and nothing stays held. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
@@ -10,7 +10,7 @@ import { turnOutputs } from '../../src/router/ways.ts';
 import { alone, chain, greedy, tokens } from '../engine/fakes.ts';
 import { PolicyCluster, type PolicyNode } from './policy-cluster.ts';
 
-/** Those that mean something where messages carry no bytes and time is the test's. */
+/** The kinds that apply where messages carry no bytes and the test controls time. */
 const KINDS = [
   'lose',
   'repeat',
@@ -25,7 +25,7 @@ const KINDS = [
 
 const USER_TOKENS = [14, 9, 11];
 const MAX_TOKENS = 6;
-/** Milliseconds: beyond a lease, far from D's TTL. */
+/** Milliseconds: longer than a lease, much shorter than D's TTL. */
 const JUMP_MS = 40_000;
 
 class Storm {
@@ -53,7 +53,7 @@ class Storm {
     cluster.net.copies = () => (meets('lose-notice') ? 0 : meets('repeat') ? 2 : 1);
   }
 
-  /** Until every conversation is over; then what they left is released, as their router does, and leases run out. */
+  /** Runs until every conversation is over. Then releases their holds, as the router does, and lets leases expire. */
   async run(conversations: number, pick: (count: number) => number): Promise<void> {
     for (let i = 0; i < conversations; i++) this.#talk(USER_TOKENS);
     await this.cluster.runUntil(
@@ -160,7 +160,7 @@ class Storm {
     }
   }
 
-  /** The stages that requests have reached since the last look. */
+  /** Reports the stages that requests have reached since the last call. */
   #look(): void {
     for (const role of ['prefill', 'decode'] as const) {
       const { waitingForRemote: loading, forwardPasses: passes } = this.#node(role).core.inspect.stats();
@@ -171,7 +171,7 @@ class Storm {
     }
   }
 
-  /** Whoever keeps the fleet alive does so in its own time. */
+  /** Replaces engines that ended, as a fleet does. */
   #revive(): void {
     for (const role of ['prefill', 'decode'] as const) if (this.#node(role).ended) this.#replace(role);
   }
@@ -187,7 +187,7 @@ class Storm {
 }
 
 it.each<Handover>(['pull', 'streamed'])(
-  '%s: whatever happens, answers are right or errors typed, and nothing is held',
+  '%s: under random faults, answers are right or errors typed, and nothing stays held',
   async (handover) => {
     const happened = new Map<FaultKind, number>();
     const outcomes = { right: 0, failed: 0, left: 0 };
@@ -208,7 +208,7 @@ it.each<Handover>(['pull', 'streamed'])(
           order: fc.integer({ min: 0, max: 2 ** 31 }),
         }),
         async (schedule, { conversations, spare, prefixCaching, order, ...changes }) => {
-          // The longest conversation fits, and the null block.
+          // Room for the longest conversation and the null block.
           const sizes = { blockSize: 4, maxNumBatchedTokens: 32, maxNumSeqs: 4 };
           const cluster = new PolicyCluster(
             { ...sizes, numBlocks: 15 + spare[0], prefixCaching },
@@ -231,7 +231,7 @@ it.each<Handover>(['pull', 'streamed'])(
           for (const end of ['right', 'failed', 'left'] as const) outcomes[end] += storm.outcomes[end];
         },
       ),
-      // One seed: what is asked for below does not depend on luck.
+      // A fixed seed, so that the counts below do not depend on luck.
       { numRuns: 150, seed: 20261122 },
     );
     for (const kind of KINDS) expect(happened.get(kind) ?? 0, kind).toBeGreaterThan(0);

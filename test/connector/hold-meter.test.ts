@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { HoldMeter } from '../../src/connector/hold-meter.ts';
 
 describe('HoldMeter', () => {
-  it('integrates the blocks that are held over time, each once', () => {
+  it('integrates held blocks over time, counting a block that is held twice once', () => {
     let now = 100;
     const meter = new HoldMeter({ now: () => now, sleep: async () => {} });
     meter.begin([[1, 2, 3]]);
@@ -17,7 +17,7 @@ describe('HoldMeter', () => {
     expect(meter.use()).toMatchObject({ blocks: 0, peakBlocks: 4, blockMs: 120, atMs: 1000 });
   });
 
-  it('counts blocks of any id', () => {
+  it('counts blocks with large ids', () => {
     const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
     meter.begin([[1, 1023]]);
     meter.begin([[1024, 1024, 9000]]);
@@ -30,7 +30,7 @@ describe('HoldMeter', () => {
     expect(meter.use().blocks).toBe(0);
   });
 
-  it('counts the blocks of all groups, and no null block', () => {
+  it('counts blocks of all groups, but not the null block', () => {
     const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
     meter.begin([[1], [0, 2]]);
     expect(meter.use().blocks).toBe(2);

@@ -1,4 +1,4 @@
-/** The table of holds by itself: who is let in to which blocks, what is remembered of the ends, and what an operator can do. */
+/** The hold table alone: who may read which blocks, how holds end, and what is remembered of their ends. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
@@ -49,7 +49,7 @@ const of = (numTokens: number, prompt = range(0, 10), salt: string | null = null
 };
 
 describe('the gate', () => {
-  it('lets in who knows the tokens, to the last of the blocks that its prompt shares', () => {
+  it('admits a reader that knows the tokens, up to the last block that its prompt shares', () => {
     for (const [ids, numTokens] of [
       [[5, 6, 7], 10],
       [[7], 10],
@@ -67,16 +67,16 @@ describe('the gate', () => {
   });
 
   it.each<[string, number[], ReadClaim]>([
-    ['a block that is not among them', [5, 6, 8], of(10)],
+    ['a block that is not held', [5, 6, 8], of(10)],
     ['blocks in another order', [6, 5, 7], of(10)],
     ['the null block', [0], of(10)],
-    ['more than the tokens are', [5, 6, 7], of(8)],
-    ['blocks from the start', [5], of(10)],
+    ['more blocks than the prompt has', [5, 6, 7], of(8)],
+    ['the first block as if it were the last', [5], of(10)],
     ['a prompt of other tokens', [5, 6, 7], of(10, [...range(0, 9), 77])],
     ['a prompt of more tokens', [5, 6, 7], of(11, range(0, 11))],
-    ['another salt', [5, 6, 7], of(10, range(0, 10), 'salt')],
-    ['other tokens held', [5, 6, 7], { ...of(10), held: claim(range(0, 9), 9, null) }],
-  ])('refuses %s: nothing is pinned, ended or told', (_, ids, shown) => {
+    ['a different salt', [5, 6, 7], of(10, range(0, 10), 'salt')],
+    ['a claim to other held tokens', [5, 6, 7], { ...of(10), held: claim(range(0, 9), 9, null) }],
+  ])('refuses %s, and neither pins nor ends the hold', (_, ids, shown) => {
     const { holds, hold, ended } = table();
     hold('r');
     expect(holds.gate('r', [ids], shown, 'stranger')).toEqual(REFUSED);
@@ -84,7 +84,7 @@ describe('the gate', () => {
     expect(ended).toEqual([]);
   });
 
-  it('refuses a prompt of more tokens than are held where their number alone counts', () => {
+  it('refuses a prompt of more tokens than are held, even without the token check', () => {
     const untold = claimPrefix(false);
     const { holds, hold } = table({ claim: untold });
     hold('r');
@@ -96,8 +96,8 @@ describe('the gate', () => {
     expect(holds.gate('r', [[5, 6, 7]], shown(10), 'x')).toMatchObject({ allow: true });
   });
 
-  describe('of a window beside a full group', () => {
-    // Token 10 sees the last 5: from block 1 on; the null block is what had passed.
+  describe('for a full and a windowed group', () => {
+    // Token 10 sees the last 5 tokens, from block 1 on. The null block stands for what the window has passed.
     const groups = [{ kind: 'full' as const }, { kind: 'sliding' as const, window: 5 }];
     const tables = {
       blockIds: [
@@ -114,7 +114,7 @@ describe('the gate', () => {
       [false, [5, 6, 7], [9, 8]],
       [false, [5, 6, 7], [0, 8, 9]],
       [false, [6, 5, 7], [8, 9]],
-    ])('%s: blocks %j and %j', (allow, full, windowed) => {
+    ])('answers %s to a READ of blocks %j and %j', (allow, full, windowed) => {
       const { holds, hold } = table({ groups });
       hold('r', tables);
       expect(holds.gate('r', [full, windowed], of(10), 'x')).toMatchObject({
@@ -123,14 +123,14 @@ describe('the gate', () => {
     });
   });
 
-  it('refuses blocks of a group that there is not', () => {
+  it('refuses blocks of a group that does not exist', () => {
     const { holds, hold } = table();
     hold('r');
     expect(holds.gate('r', [[7], [], [], [1]], of(10), 'x')).toEqual(REFUSED);
     expect(holds.list()[0]!.reading).toBe(false);
   });
 
-  it('unpins once, however often it is told that a READ is over', () => {
+  it('unpins once per READ, even if its end is reported twice', () => {
     const { holds, hold, ended } = table();
     hold('r');
     const first = holds.gate('r', [[7]], of(10), 'a');
@@ -145,8 +145,8 @@ describe('the gate', () => {
   });
 });
 
-describe('an engine that ends', () => {
-  it('gives up what it was reading, and nobody else’s', () => {
+describe('when a reading engine ends', () => {
+  it('the holds that it was reading are released, and no others', () => {
     const { holds, hold, ended } = table();
     hold('mine');
     hold('other');
@@ -162,8 +162,8 @@ describe('an engine that ends', () => {
   });
 });
 
-describe('the end of holds', () => {
-  it('comes now for one direction, when an operator says so', () => {
+describe('the end of a hold', () => {
+  it('comes at once with expireNow(), for all holds of the direction', () => {
     const { holds, hold, ended } = table();
     hold('d1');
     hold('p', { direction: 'prefill' });
@@ -173,7 +173,7 @@ describe('the end of holds', () => {
     expect(holds.list()).toMatchObject([{ requestId: 'p', deadline: 1000 }]);
   });
 
-  it('is next due at the earliest deadline, whichever came first', () => {
+  it('is due at the earliest deadline, in any order of holds', () => {
     const { holds, hold } = table();
     expect(holds.nextDeadline()).toBeNull();
     hold('late', { deadline: 900 });
@@ -184,7 +184,7 @@ describe('the end of holds', () => {
     expect(holds.nextDeadline()).toBe(900);
   });
 
-  it('leaves nothing in memory until its time, behind an older one that stays', async () => {
+  it('frees its memory at once, even behind an older hold that stays', async () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const { holds, hold } = table();
@@ -196,14 +196,14 @@ describe('the end of holds', () => {
       return new WeakRef(tokenIds);
     };
     const tokenIds = read();
-    // What a WeakRef was made of stays for the rest of its task.
+    // The target of a new WeakRef stays alive until the current task ends.
     await new Promise((resolve) => setImmediate(resolve));
     collectGarbage();
     expect(tokenIds.deref()).toBeUndefined();
     expect(holds.list()).toMatchObject([{ requestId: 'stays' }]);
   });
 
-  it("under pressure is P's only where nobody gets on and a stream starves", () => {
+  it("comes by a drop, for P's holds, only if all requests are stuck and a stream starves", () => {
     const { holds, hold, starve } = table();
     hold('p', { direction: 'prefill', deadline: 90_000 });
     expect(holds.dropOldest('stuck')).toBeNull();
@@ -212,7 +212,7 @@ describe('the end of holds', () => {
     expect(holds.dropOldest('stuck')).toBe('p');
   });
 
-  it('whose end was decided while it is read ends with its last READ, and takes no further one', () => {
+  it('waits for the last READ, and no further READ may begin', () => {
     const { holds, hold, ended } = table();
     hold('r');
     const opened = [holds.open('r', of(10), 'x'), holds.open('r', of(10), 'y')];
@@ -226,7 +226,7 @@ describe('the end of holds', () => {
     expect(ended).toEqual(['r read decode']);
   });
 
-  it("of P's may be dropped from a third of the lease on, which is told once; D's always may", () => {
+  it("may come by a drop, for P's holds, from a third of the lease on, which is reported once", () => {
     const { holds, hold, clock, droppable } = table();
     hold('d', { deadline: 90_000 });
     expect(holds.nextDeadline()).toBe(90_000);
@@ -241,14 +241,14 @@ describe('the end of holds', () => {
     expect([droppable(), holds.nextDeadline()]).toEqual([1, 90_000]);
   });
 
-  it('that nobody announced counts for nothing: who says that it was read says nothing', () => {
+  it('is not caused by a done_reading that came before its request was announced', () => {
     const { holds, hold } = table();
     holds.doneReading({ requestId: 'r', held: of(10).held });
     hold('r');
     expect(holds.list()).toMatchObject([{ requestId: 'r' }]);
   });
 
-  it('that was dropped is told of as long as it would have been held', () => {
+  it('by a drop is remembered for as long as the hold would have lasted', () => {
     const { holds, hold, clock } = table();
     hold('d', { deadline: 9000 });
     holds.dropOldest('waiting');
@@ -258,7 +258,7 @@ describe('the end of holds', () => {
     expect(holds.open('d', of(10), 'x')).toMatchObject({ outcome: 'declined' });
   });
 
-  it('is measured: blocks held, by direction', () => {
+  it('ends the count of its blocks in use(), which is by direction', () => {
     const { holds, hold, clock } = table();
     hold('d');
     hold('p', { direction: 'prefill', blockIds: [[8]], tokenIds: range(0, 4) });
@@ -271,7 +271,7 @@ describe('the end of holds', () => {
     expect(holds.use()).toMatchObject({ decode: { blocks: 0 }, prefill: { blocks: 1 } });
   });
 
-  it('is told to who could have read, until nobody could any more; of what was read only that there was something', () => {
+  it('is explained only to its own reader, for a limited time, and not after a complete read', () => {
     const { holds, hold, clock } = table();
     hold('dropped');
     hold('read');
@@ -287,7 +287,7 @@ describe('the end of holds', () => {
     expect(holds.knows('dropped')).toBe(false);
   });
 
-  it('is forgotten, oldest first, of very many that were read', () => {
+  it('after a complete read is remembered for the last REMEMBERED_ENDS holds', () => {
     const ends = new HoldEnds(new TestClock(0));
     const { held } = of(10);
     for (let i = 0; i < REMEMBERED_ENDS; i++) ends.remember(`r${i}`, 'read', held, 0);
@@ -297,7 +297,7 @@ describe('the end of holds', () => {
   });
 });
 
-describe('a request that was refused at the door', () => {
+describe('a request that is refused on arrival', () => {
   const refusedBy = async (asked: ReturnType<typeof decodeRequest>) => {
     const engine = new ScriptedEngine();
     engine.core.refuseRequest(asked);
@@ -305,7 +305,7 @@ describe('a request that was refused at the door', () => {
     return engine.worker.metadata.flatMap(({ refused }) => refused);
   };
 
-  it('names to its holder what nobody will read, with what shows that it may', async () => {
+  it('tells its holder which hold will not be read, with the claim to it', async () => {
     const found = await refusedBy(decodeRequest('d', tokens(40)));
     const held = claim(tokens(40), 40, null);
     expect(found).toEqual([
@@ -317,7 +317,7 @@ describe('a request that was refused at the door', () => {
     expect(await refusedBy(prefillRequest('p', tokens(50), tokens(40)))).toHaveLength(1);
   });
 
-  it('and names no holder, or nothing of one, tells nobody', async () => {
+  it('tells nobody if it names no holder or no blocks', async () => {
     const asked = decodeRequest('d', tokens(40));
     const changed = (changes: object) => ({
       ...asked,
@@ -334,7 +334,7 @@ describe('a request that was refused at the door', () => {
   });
 });
 
-it('a token’s context is how many tokens come before it, on average', () => {
+it('tokenContext sums over tokens how many come before each', () => {
   expect(tokenContext(0, 1)).toBe(0);
   expect(tokenContext(100, 1)).toBe(100);
   // 10 + 11 + 12 + 13.

@@ -1,4 +1,4 @@
-/** What P and D hand each other of layers with a window: how many blocks, and when a pull is of no use. Policy only. */
+/** Handover between P and D for layers with a window: how many blocks move, and when nothing can be pulled. Policy only. */
 import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -25,7 +25,7 @@ async function play(
 }
 
 describe('P to D', () => {
-  it('hands over of each windowed group the last ceil(W / block) + 1 blocks at most, and all of a full one', async () => {
+  it('hands over at most the last ceil(W / block) + 1 blocks of a windowed group, and all of a full one', async () => {
     const cluster = new PolicyCluster(sizes, sizes);
     const params = { do_remote_decode: true, do_remote_prefill: false };
     cluster.p.add(request('x', tokens(50), { maxTokens: 1 }, { kvTransferParams: params }));
@@ -35,13 +35,13 @@ describe('P to D', () => {
     const told = cluster.p.finishOf('x')!.kvTransferParams!;
     expect(told.remote_block_ids!.map((ids) => ids.length)).toEqual([4, 4, 13]);
     expect(told.remote_block_ids!.flat()).not.toContain(0);
-    // What is not handed over is free for others.
+    // Blocks that are not handed over are free.
     expect(cluster.p.core.inspect.stats().usedBlocks).toBe(4 + 4 + 13);
     await cluster.release();
   });
 
   it.each(['pull', 'streamed'] as const)(
-    '%s: D fetches what its last token sees, to the token',
+    '%s: D fetches exactly the blocks that its last token sees',
     async (handover) => {
       // At 49 tokens token 48 is computed again and sees 37 to 48: four blocks. At 48 token 47 sees 36 to 47: three.
       for (const [length, windowed] of [
@@ -61,11 +61,11 @@ describe('P to D', () => {
 });
 
 describe('D to P', () => {
-  /** Two turns; `edit` makes the second prompt of the first one's tokens. Without P's cache all must come from D. */
+  /** Serves two turns. `edit` makes the second prompt from the first turn's tokens. Without P's cache, all must come from D. */
   async function second(edit: (history: number[]) => number[], prefixCaching = false) {
     const cluster = new PolicyCluster({ ...sizes, prefixCaching }, sizes);
     const first = await play(cluster, '1', tokens(60), null);
-    // 69 tokens have KV at D; of windowed groups from 56 on.
+    // D has KV of 69 tokens; for windowed groups, from token 56 on.
     const prompt = edit([...tokens(60), ...first.output]);
     const { account } = await play(cluster, '2', prompt, first.params);
     await cluster.release();
@@ -81,18 +81,18 @@ describe('D to P', () => {
   ];
   const recomputed = (reason: string) => ({ pulledTokens: 0, noPull: { by: 'offer', reason } });
 
-  it('a history that goes on as it was is pulled, each window with it', async () => {
+  it('an unchanged history is pulled, including its windows', async () => {
     expect(await second((history) => [...history, ...more])).toMatchObject({
       pulledTokens: 69,
       noPull: null,
     });
   });
 
-  it('edited after the window, in what has no KV yet: pulled', async () => {
+  it('a history edited only at its last token, which has no KV yet, is pulled', async () => {
     expect(await second(changedAt(69))).toMatchObject({ pulledTokens: 69, noPull: null });
   });
 
-  it('edited within the window: what it saw there is gone, and nothing is pulled of any group', async () => {
+  it('a history edited within the window is not pulled, because the window before the edit is gone', async () => {
     expect(await second(changedAt(65))).toMatchObject(
       recomputed(
         'the window of KV cache group 0 that ends at token 65 is gone at the holder (first differing token at 65)',
@@ -100,12 +100,12 @@ describe('D to P', () => {
     );
   });
 
-  it('edited so late that the blocks still hold the whole window: pulled up to there', async () => {
+  it('a history edited so late that D still has the whole window is pulled up to the edit', async () => {
     // Position 68 sees 57 to 68.
     expect(await second(changedAt(68))).toMatchObject({ pulledTokens: 68, noPull: null });
   });
 
-  it('edited before the window, and cut short: nothing is pulled', async () => {
+  it('a history edited before the window, or cut short, is not pulled', async () => {
     expect(await second(changedAt(20))).toMatchObject(
       recomputed(
         'the window of KV cache group 0 that ends at token 20 is gone at the holder (first differing token at 20)',
@@ -116,7 +116,7 @@ describe('D to P', () => {
     );
   });
 
-  it("edited within the window, where P's own blocks have the rest of it: pulled beyond them", async () => {
+  it("a history edited within the window is pulled if P's own blocks have the rest of the window", async () => {
     // P computed 60 tokens itself and has the last of their windows; D brings 60 to 66.
     expect(await second(changedAt(67), true)).toMatchObject({
       localHitTokens: 60,
@@ -125,7 +125,7 @@ describe('D to P', () => {
     });
   });
 
-  it('a pull that fails half way leaves nothing of a window behind: P starts over', async () => {
+  it('after a pull that fails half way, P computes the whole prompt', async () => {
     const cluster = new PolicyCluster({ ...sizes, prefixCaching: false }, sizes);
     const first = await play(cluster, '1', tokens(60), null);
     cluster.net.failsNext = () => true;
@@ -145,19 +145,19 @@ describe('D to P', () => {
     await cluster.release();
   });
 
-  it('a pull that fails beside a local hit leaves a window of one token without the blocks to go on from', async () => {
+  it('after a pull beyond a local hit fails, tokens are still right with a window of one token', async () => {
     const narrow = { ...sizes, groups: [sliding(1), full] };
     const cluster = new PolicyCluster(narrow, narrow);
     const first = await play(cluster, '1', tokens(60), null);
     cluster.net.failsNext = () => true;
-    // P has the prompt of the first turn, and D what was generated then.
+    // P has the first turn's prompt, and D its output.
     const prompt = [...tokens(60), ...first.output, ...more];
     const { account } = await play(cluster, '2', prompt, first.params);
     expect(account.pulledTokens).toBe(0);
     await cluster.release();
   });
 
-  it('a list too few or too many is refused by name', () => {
+  it('parameters with too few lists of remote blocks are refused, with both counts', () => {
     const params: KvTransferParams = {
       do_remote_decode: true,
       do_remote_prefill: false,
@@ -181,7 +181,7 @@ describe('lists of block ids', () => {
     remote_num_tokens: numTokens,
   });
 
-  it('of a windowed group end where the sequence ends; null is skipped, not read', () => {
+  it('of a windowed group end where the sequence ends, and null blocks are not paired', () => {
     const rules = { blockSize: 4, groups: [sliding(5), full] };
     const table = remoteTable(
       params(
@@ -212,7 +212,7 @@ describe('lists of block ids', () => {
       [1, 3, 5],
       [1, 4, 6],
     ]);
-    // As older lists have it: full length, null where the window has passed.
+    // Older lists have full length, with null where the window has passed.
     expect(
       remoteTable(
         params(
@@ -230,7 +230,7 @@ describe('lists of block ids', () => {
   });
 });
 
-it('conversations of many turns pull back and forth, whatever the windows', async () => {
+it('each turn of a conversation pulls the whole history that has KV, with various windows', async () => {
   for (const [seed, specs] of [
     [1, [sliding(3), full]],
     [2, [full, sliding(17), sliding(6)]],

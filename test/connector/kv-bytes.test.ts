@@ -1,4 +1,4 @@
-/** What cost models take a move of KV for, against what moves: random windows, blocks and lengths, both ways. */
+/** Bytes that the cost models predict for a transfer, against those that move: random windows, block sizes and lengths. */
 import { expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
@@ -8,7 +8,7 @@ import { PolicyCluster } from './policy-cluster.ts';
 
 const BLOCK_BYTES = 1000;
 
-it.each([1, 2, 3])('is counted as it moves, P to D and back, in %i groups', async (numGroups) => {
+it.each([1, 2, 3])('kvBytesOf gives the bytes moved to D and back, in %i groups', async (numGroups) => {
   for (let seed = 0; seed < 12; seed++) {
     const random = new Random(1000 * numGroups + seed);
     const blockSize = random.int(1, 9);

@@ -1,4 +1,4 @@
-/** A MultiConnector of connectors that say what the test says, as one: who is waited for, and what is counted. */
+/** A MultiConnector over fake connectors: which of them it waits for, and what it counts. */
 import { describe, expect, it } from 'vitest';
 import { STORE_ADDRESS } from '../../src/config/connectors.ts';
 import type { Composition } from '../../src/config/kv-connectors.ts';
@@ -33,10 +33,10 @@ describe('second hops', () => {
     [requestOf({ do_remote_prefill: false, remote_store_num_tokens: 70 }), 16, true, 0],
     [requestOf(), 16, true, 0],
   ])(
-    'are whole blocks that the store had before, and that came from the peer: %#',
+    'count whole blocks that the store had before and that came from the peer: %#',
     (request, from, came, bytes) => {
       const counted = hops();
-      // A second group has nothing of it before a window.
+      // The second group has only the blocks of its window.
       counted.pulls(request, from, [
         [1, 2, 3, 4, 5],
         [0, 0, 0, 0, 9],
@@ -58,7 +58,7 @@ describe('the worker side', () => {
     return { a, b, worker, tell };
   };
 
-  it('tells each its own, and reports a request when the last of those that have it is done', () => {
+  it('gives each connector its metadata, and reports a request once all that work on it are done', () => {
     const { a, b, worker, tell } = start();
     tell([['both', 2]], [['kept', 2]]);
     expect([a.metas, b.metas]).toEqual([['for a'], ['for b']]);
@@ -73,12 +73,12 @@ describe('the worker side', () => {
     expect(worker.getFinished().finishedRecving).toEqual([]);
     a.output = { finishedRecving: ['three'] };
     expect(worker.getFinished().finishedRecving).toEqual(['three']);
-    // Counts are used up: what comes again under the same id is another's.
+    // The counts are used up: the same id now belongs to another request.
     a.output = { finishedRecving: ['both'] };
     expect(worker.getFinished()).toMatchObject({ finishedRecving: ['both'], changed: false });
   });
 
-  it('waits for whichever changes first, then for none; and ends with the signal', async () => {
+  it('waits until one connector changes or the signal aborts, and then ends the other waits', async () => {
     const { a, b, worker } = start();
     const stop = new AbortController();
     let over = false;
@@ -99,7 +99,7 @@ describe('the worker side', () => {
   });
 });
 
-describe('as one connector', () => {
+describe('a MultiConnector', () => {
   const store = { counters: storeCounters(7), storedTokens: () => 48 };
 
   function storeCounters(twoHopBytes: number) {
@@ -143,7 +143,7 @@ describe('as one connector', () => {
     };
   }
 
-  it('has what each has: holds, a store, and the sum of what they counted', () => {
+  it('has the holds and the store of its connectors, and the sum of their counters', () => {
     const holds = {} as NonNullable<EngineConnector['holds']>;
     const counted = { ...noTransfers(), transfers: 2, holdsDropped: { prefill: 1, decode: 4 } };
     const other = {
@@ -165,12 +165,12 @@ describe('as one connector', () => {
     expect(without).not.toHaveProperty('store');
   });
 
-  it('learns what loads cost from those that ended well, where costs are known at all', () => {
+  it('learns the cost of loads from successful ones, if there is a cost-aware policy', () => {
     const costAware = {
       predict: ({ count }: PullQuestion) => ({ pullMs: 1e9, recomputeMs: count }),
       partsOf: () => ({ overheadMs: 0, fixedMs: 1e9, movingMs: 0 }),
     } as Partial<CostAwarePolicy> as CostAwarePolicy;
-    /** Turns until a load is found dearer than computing; null: it never is. */
+    /** Number of turns until a load is predicted to cost more than computing; null if it never is. */
     const dearAfter = (outcome: 'done' | 'failed', known: boolean) => {
       const [peer, ofStore] = [new FakeConnector('peer'), new FakeConnector('store')];
       ofStore.upTo = 64;
@@ -197,7 +197,7 @@ describe('as one connector', () => {
     expect([dearAfter('failed', true), dearAfter('done', false)]).toEqual([null, null]);
   });
 
-  it('counts what comes by a second hop: what a pull brought that the store had, beside what the store counts', () => {
+  it('counts as second hops what a pull brought although the store had it, plus what the store counts', () => {
     const { connector, made, told, transport } = make([{}, { store }]);
     const request = requestOf({ do_remote_prefill: true, remote_store_num_tokens: 32 });
     const blockBytes = transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);

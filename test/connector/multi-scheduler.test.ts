@@ -1,4 +1,4 @@
-/** Scheduler side of a MultiConnector of connectors that say what the test says: who is asked, and who is told. */
+/** Scheduler side of a MultiConnector over fake connectors: which of them it asks, and which it tells. */
 import { describe, expect, it } from 'vitest';
 import type { Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -10,7 +10,7 @@ import { SourceCosts } from '../../src/connector/policy/source-costs.ts';
 import { InternalError } from '../../src/errors.ts';
 import { FakeConnector, requestOf } from './fake-connector.ts';
 
-/** A peer, and a store that had `storedTokens` of the request when it was first asked. */
+/** A peer and a store. `stored` sets how many of the request's tokens the store had at the lookup. */
 function start(composition: Composition, { withStore = true, costs = null as SourceCosts | null } = {}) {
   const peer = new FakeConnector('peer', { streams: true, refused: true });
   const store = new FakeConnector('store');
@@ -24,7 +24,7 @@ function start(composition: Composition, { withStore = true, costs = null as Sou
   const stored = (count: number) => {
     storedTokens = count;
   };
-  /** Tokens to load, and what each is told to load once there is room. */
+  /** Returns the tokens to load, and what each connector is told to load after the allocation. */
   const load = (from: number, params: Partial<KvTransferParams> | null = null, allocated?: number) => {
     const request = requestOf(params);
     const match = side.getNumNewMatchedTokens(request, from);
@@ -38,7 +38,7 @@ function start(composition: Composition, { withStore = true, costs = null as Sou
 
 const none = (from: number) => `loads 0 from ${from}`;
 
-describe('one gives all', () => {
+describe('loading from one connector', () => {
   it.each([
     ['first-hit', 40, 90, { tokens: 24, peer: 'loads 24 from 16', store: none(16) }],
     ['first-hit', 16, 90, { tokens: 74, peer: none(16), store: 'loads 74 from 16' }],
@@ -46,19 +46,19 @@ describe('one gives all', () => {
     ['max-hit', 90, 40, { tokens: 74, peer: 'loads 74 from 16', store: none(16) }],
     ['max-hit', 10, 16, { tokens: 0, peer: none(16), store: none(16) }],
     ['first-hit', 10, 16, { tokens: 0, peer: none(16), store: none(16) }],
-  ] as const)('%s of %i and %i', (composition, atPeer, atStore, expected) => {
+  ] as const)('is what %s does with %i at peer, %i in store', (composition, atPeer, atStore, expected) => {
     const { peer, store, load } = start(composition);
     [peer.upTo, store.upTo] = [atPeer, atStore];
     expect(load(16)).toEqual({ ...expected, noPull: null });
   });
 
-  it('so do connectors without a store, however they are to be composed', () => {
+  it("is what 'compose' does without a store", () => {
     const { peer, store, load } = start('compose', { withStore: false });
     [peer.upTo, store.upTo] = [32, 90];
     expect(load(0)).toMatchObject({ tokens: 32, peer: 'loads 32 from 0', store: none(0) });
   });
 
-  it('none while one does not know, and why where one says why', () => {
+  it('waits while one does not know, and passes on why one loads nothing', () => {
     const { peer, store, load } = start('first-hit');
     [peer.upTo, store.upTo] = [64, null];
     expect(load(0)).toBeNull();
@@ -74,14 +74,14 @@ describe('compose', () => {
     ['the store, then the peer', 32, 90, { tokens: 90, store: 'loads 32 from 0', peer: 'loads 58 from 32' }],
     ['the peer alone', 0, 90, { tokens: 90, store: none(0), peer: 'loads 90 from 0' }],
     ['the store alone', 48, 20, { tokens: 48, store: 'loads 48 from 0', peer: none(0) }],
-    ['nobody', 0, 0, { tokens: 0, store: none(0), peer: none(0) }],
-  ])('%s', (_, atStore, atPeer, expected) => {
+    ['neither', 0, 0, { tokens: 0, store: none(0), peer: none(0) }],
+  ])('loads from %s', (_, atStore, atPeer, expected) => {
     const { peer, store, load } = start('compose');
     [peer.upTo, store.upTo] = [atPeer, atStore];
     expect(load(0)).toEqual({ ...expected, noPull: null });
   });
 
-  it('takes of the store only what it had before this turn, where a peer has the rest; else all', () => {
+  it('takes from the store, at D, only what it had before this turn, unless the peer has nothing', () => {
     const handedOver = { do_remote_prefill: true, remote_store_num_tokens: 32 };
     const { peer, store, load } = start('compose');
     [peer.upTo, store.upTo] = [96, 64];
@@ -93,7 +93,7 @@ describe('compose', () => {
     expect(load(16, handedOver)).toMatchObject({ store: 'loads 48 from 16', peer: none(16) });
   });
 
-  it('waits for either, and says why nothing comes: the store first', () => {
+  it("waits while either does not know, and gives the store's reason for not loading before the peer's", () => {
     const { peer, store, load } = start('compose');
     [peer.upTo, store.upTo] = [90, null];
     expect(load(0)).toBeNull();
@@ -105,7 +105,7 @@ describe('compose', () => {
     expect(load(0)?.noPull?.reason).toBe('of the store');
   });
 
-  it('loads nothing of what was found when no room was made for it, nor twice', () => {
+  it('loads nothing for which no blocks were allocated, and nothing twice', () => {
     const { peer, store, side, load } = start('compose');
     [peer.upTo, store.upTo] = [90, 32];
     expect(load(0, null, 0)).toMatchObject({ peer: none(0), store: none(0) });
@@ -121,7 +121,8 @@ describe('compose', () => {
 });
 
 describe('cost-aware', () => {
-  // A token takes 1 ms to compute, a load 10 ms and 1 a block, a pull so much, more for each token and each request at the holder.
+  // Computing takes 1 ms per token; a load 10 ms plus 1 ms per block; a pull `pullMs`, plus `perToken` per token, plus 50 ms per
+  // request at the holder.
   const costsOf = (pullMs: number, perToken = 0) => {
     const partsOf = ({ count, holderRequests }: PullQuestion) => ({
       overheadMs: 0,
@@ -142,20 +143,20 @@ describe('cost-aware', () => {
   };
 
   it.each([
-    // 90 - 41 spared by both, 40 by the peer alone, 20 by the store alone.
+    // Saves 90 - 41 ms by both, 40 by the peer alone, 20 by the store alone.
     [5, 0.5, 32, 90, null, { store: 'loads 32 from 0', peer: 'loads 58 from 32' }],
-    // 90 - 62 by both, 30 by the peer alone.
+    // Saves 90 - 62 ms by both, 30 by the peer alone.
     [60, 0, 32, 90, null, { store: none(0), peer: 'loads 90 from 0' }],
     [100, 0, 32, 90, null, { store: 'loads 32 from 0', peer: none(0) }],
     [5, 0.5, 32, 90, { remote_num_requests: 2 }, { store: 'loads 32 from 0', peer: none(0) }],
     [5, 0.5, 8, 0, null, { store: none(0), peer: none(0) }],
-  ] as const)('%i ms and %f a token: %#', (pullMs, perToken, atStore, atPeer, params, expected) => {
+  ] as const)('takes the cheapest (%i ms, %f): %#', (pullMs, perToken, atStore, atPeer, params, expected) => {
     const { peer, store, load } = start('cost-aware', { costs: costsOf(pullMs, perToken) });
     [peer.upTo, store.upTo] = [atPeer, atStore];
     expect(load(0, params)).toMatchObject(expected);
   });
 
-  it('says that computing is quicker, and than how many tokens; nothing where nothing was offered', () => {
+  it('gives the reason that computing is faster, unless nothing was offered', () => {
     const { peer, store, load } = start('cost-aware', { costs: costsOf(500) });
     [peer.upTo, store.upTo] = [40, 8];
     const reason = 'cost-aware: computing is faster than loading 40 tokens from the store and peers';
@@ -166,7 +167,7 @@ describe('cost-aware', () => {
     expect(load(0)).toMatchObject({ tokens: 0, noPull: null });
   });
 
-  it('a load of which nobody told how long it took is under way no longer, once it came', () => {
+  it('no longer counts a load that came as in progress, even if its time was not reported', () => {
     const costs = costsOf(500);
     const { store, side, load } = start('cost-aware', { costs });
     store.upTo = 64;
@@ -178,7 +179,7 @@ describe('cost-aware', () => {
     expect(costs.loadMs(64)).toBe(alone);
   });
 
-  it('asks no peer twice where the store has nothing, and waits while one does not know', () => {
+  it('asks the peer once if the store has nothing, and waits while the store does not know', () => {
     const { peer, store, side } = start('cost-aware', { costs: costsOf(5) });
     [peer.upTo, store.upTo] = [90, 0];
     side.getNumNewMatchedTokens(requestOf(), 0);
@@ -190,7 +191,7 @@ describe('cost-aware', () => {
     expect(side.getNumNewMatchedTokens(requestOf(), 0)).toBeNull();
   });
 
-  it('composes at D, which needs what P computed, and where costs are not known', () => {
+  it("works like 'compose' at D, and if costs are not known", () => {
     for (const [costs, params] of [
       [costsOf(500), { do_remote_prefill: true }],
       [null, null],
@@ -202,8 +203,8 @@ describe('cost-aware', () => {
   });
 });
 
-describe('what all are told', () => {
-  it('of requests that come, are refused, computed and preempted, and of what ended; each where it can hear it', () => {
+describe('calls to all connectors', () => {
+  it('report new, refused, computed and preempted requests and outputs, if the connector has the method', () => {
     const { peer, store, side } = start('compose');
     const request = requestOf();
     side.onNewRequest(request);
@@ -220,7 +221,7 @@ describe('what all are told', () => {
     expect(store.calls).toEqual(['new', 'output']);
   });
 
-  it('is due when the first of them is, or never', () => {
+  it('deliver metadata, which is due when the first connector says so', () => {
     const { peer, store, side } = start('compose');
     expect(side.metaDueMs()).toBeNull();
     store.dueMs = 70;
@@ -234,7 +235,7 @@ describe('what all are told', () => {
 describe('a request that ends', () => {
   const params = (more: Partial<KvTransferParams>) => more as KvTransferParams;
 
-  it('keeps its blocks as long as any of them wants, counted where several do', () => {
+  it('keeps its blocks if any connector needs them; the connectors are counted if several do', () => {
     const { peer, store, side } = start('compose');
     expect(side.requestFinished(requestOf(), [[]])).toEqual({ delayFree: false, kvTransferParams: null });
     peer.left = { delayFree: true, kvTransferParams: null };
@@ -246,7 +247,7 @@ describe('a request that ends', () => {
     expect(side.buildConnectorMeta().sends.size).toBe(0);
   });
 
-  it('leaves what each leaves, and tells D what the store had; the same twice is a fault of theirs', () => {
+  it('leaves the parameters of all connectors and what the store had, and throws if two set the same', () => {
     const { peer, store, side, stored } = start('compose');
     peer.left.kvTransferParams = params({ do_remote_prefill: true, remote_port: 5600 });
     expect(side.requestFinished(requestOf(), [[]]).kvTransferParams).toEqual({

@@ -1,4 +1,4 @@
-/** A MultiConnector of NIXL and a store, policy only: who gives what, what travels twice, and who keeps blocks until when. */
+/** A MultiConnector of NIXL and a store, policy only: which source gives what, what travels twice, and when blocks are freed. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
@@ -62,7 +62,7 @@ async function serve(
   return served;
 }
 
-/** Two turns; of P's second: what came from D, from the store, and was computed; and bytes that travelled twice, in blocks. */
+/** Serves two turns. Returns, of P's second, the tokens by source; and the blocks that travelled twice, at 1 byte each. */
 async function secondTurn(
   composition: Composition,
   names: Names,
@@ -90,8 +90,8 @@ async function secondTurn(
 const NIXL_FIRST: Names = ['NixlConnector', 'OffloadingConnector'];
 const STORE_FIRST: Names = ['OffloadingConnector', 'NixlConnector'];
 
-describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D holds 49', () => {
-  it("first-hit with the store first is vLLM's loss: two blocks there make it drop D's 49 tokens", async () => {
+describe('P in the second turn, with 32 tokens in the store and 49 held by D', () => {
+  it("with first-hit and the store first, as in vLLM, takes the store's 32 tokens and none of D's 49", async () => {
     expect(await secondTurn('first-hit', STORE_FIRST)).toMatchObject({
       fromD: 0,
       fromStore: 32,
@@ -99,13 +99,13 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
     });
   });
 
-  it('first-hit with NIXL first: all from D, the store saves nothing on the way, and D gets of P what the store has', async () => {
+  it('with first-hit and NIXL first, takes all 49 tokens from D, and some blocks travel twice', async () => {
     const { twice, ...rest } = await secondTurn('first-hit', NIXL_FIRST);
     expect(rest).toEqual({ fromD: 49, fromStore: 0, computedTokens: 31 });
     expect(twice).toBeGreaterThan(0);
   });
 
-  it('max-hit: all from who has most', async () => {
+  it('with max-hit, takes all from D, which has more than the store', async () => {
     expect(await secondTurn('max-hit', STORE_FIRST)).toMatchObject({
       fromD: 49,
       fromStore: 0,
@@ -114,7 +114,7 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
   });
 
   it.each([NIXL_FIRST, STORE_FIRST])(
-    'compose, in either order: from the store what it has, the rest from D, nothing twice',
+    'with compose and %s first, takes what the store has, the rest from D, and nothing twice',
     async (...names) => {
       expect(await secondTurn('compose', names as Names)).toEqual({
         fromD: 17,
@@ -125,10 +125,10 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
     },
   );
 
-  describe('cost-aware takes what is cheapest', () => {
+  describe('with cost-aware, takes', () => {
     const priced = (pullMs: number, loadMs: number, msPerToken: number, blockMs = 0): CostProfile => ({
       ...profile,
-      // A block is a byte here.
+      // A block is one byte here.
       pull: { overhead_ms: 0, fixed_ms: pullMs, ms_per_byte: blockMs },
       prefill: { fixed_ms: 0, ms_per_token: msPerToken, ms_per_token_context: 0 },
       store: {
@@ -139,23 +139,23 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
 
     it.each([
       [
-        'the store and then D, both being cheap',
+        'from the store and then from D if both are cheap',
         priced(1, 1, 10, 5),
         { fromD: 17, fromStore: 32, computedTokens: 31 },
       ],
-      ['D alone, where a load is dearer than a longer pull', priced(1, 100, 10), { fromD: 49, fromStore: 0 }],
+      ['from D alone if a load costs more than pulling', priced(1, 100, 10), { fromD: 49, fromStore: 0 }],
       [
-        'the store alone, where a pull is dearer than what it spares',
+        'from the store alone if a pull costs more than it saves',
         priced(400, 1, 10),
         { fromD: 0, fromStore: 32, computedTokens: 48 },
       ],
       [
-        "both at once over a link, though 17 tokens of D's alone are dearer to pull than to compute",
+        "from both at once over a link, though pulling D's 17 tokens alone would cost more than it saves",
         { ...priced(300, 250, 10, 20), link: { name: 'a link', bytes_per_second: 1e6, latency_ms: 1 } },
         { fromD: 17, fromStore: 32, computedTokens: 31 },
       ],
       [
-        'nothing, where computing is quickest',
+        'nothing if computing is fastest',
         priced(50, 50, 0.1),
         { fromD: 0, fromStore: 0, computedTokens: 80 },
       ],
@@ -163,7 +163,7 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
       expect(await secondTurn('cost-aware', NIXL_FIRST, {}, costs)).toMatchObject(expected);
     });
 
-    it('and composes as long as it knows no costs', async () => {
+    it('the same as with compose while it knows no costs', async () => {
       expect(await secondTurn('cost-aware', NIXL_FIRST)).toMatchObject({
         fromD: 17,
         fromStore: 32,
@@ -172,7 +172,7 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
     });
   });
 
-  it("compose with D's output saved too: 3 whole blocks from the store, the token after them from D", async () => {
+  it("with compose and D's output saved too, takes 3 whole blocks from the store and one token from D", async () => {
     expect(await secondTurn('compose', NIXL_FIRST, { promptOnly: false })).toEqual({
       fromD: 1,
       fromStore: 48,
@@ -182,9 +182,9 @@ describe('P in the second turn: 40 prompt tokens are in the store as 2 blocks, D
   });
 });
 
-it('blocks that are both held for a reader and being saved are freed once, by the later of the two', async () => {
+it('blocks that are both held for a reader and being saved are freed once, when both have ended', async () => {
   const cluster = clusterWith('compose', NIXL_FIRST);
-  // The store's READ stays on its way until D has taken all.
+  // The store's READ is still on its way when D has read everything.
   await cluster.finish(cluster.turn('a', tokens(40), sampling, null));
   await cluster.release();
   await cluster.settle();
@@ -192,7 +192,7 @@ it('blocks that are both held for a reader and being saved are freed once, by th
   expect(cluster.store!.service.counters.taken).toBe(2);
 });
 
-it('whatever goes wrong in between: the tokens of one engine alone, and nothing stays', async () => {
+it('with random settings and failing READs, tokens are those of one engine alone, and nothing leaks', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.record({
@@ -253,7 +253,7 @@ it('whatever goes wrong in between: the tokens of one engine alone, and nothing 
 });
 
 it.each(['pull', 'streamed'] as const)(
-  '%s: of a prompt that D has whole from the store P holds nothing, though it computes it later',
+  '%s: P holds nothing for a prompt that D had whole from the store before P computed it',
   async (handover) => {
     const sizes = { prefixCaching: true, maxNumSeqs: 1, maxNumBatchedTokens: 16, maxModelLen: 1024 };
     const sizesOfD = { ...sizes, maxNumSeqs: 8, prefixCaching: false };

@@ -1,4 +1,4 @@
-/** NIXL's scheduler side and its heartbeats by themselves, with costs that say what the test says. */
+/** NIXL's scheduler side and its heartbeats alone, with a fake cost-aware policy. */
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { Heartbeats } from '../../src/connector/nixl/heartbeats.ts';
@@ -16,7 +16,7 @@ const CLAIM = { held: { numTokens: 32, digest: 'h' }, prompt: { numTokens: 32, d
 const PEER = { engineId: 'decode-0', host: 'localhost', port: 5601 };
 
 describe('heartbeats', () => {
-  it('go to each holder for what is tracked there, every sixth of the lease', () => {
+  it('go to each holder, for the holds tracked there, every sixth of the lease', () => {
     const beats = new Heartbeats(6000);
     const { held } = CLAIM;
     expect([beats.dueMs, beats.take(0)]).toEqual([null, []]);
@@ -75,7 +75,7 @@ describe('the scheduler side', () => {
   }
   const TABLE = [[11, 12, 13]];
 
-  it('asks costs of what D offers beyond the local hit, with how busy D is, and tells them that it began', () => {
+  it("asks the policy about tokens beyond the local hit and D's load, and reports the pull's start and end", () => {
     const { side, told } = start();
     const request = requestOf({ ...AT_P, remote_num_requests: 3 });
     expect(side.getNumNewMatchedTokens(request, 16)).toEqual({ tokens: 24, noPull: null });
@@ -89,7 +89,7 @@ describe('the scheduler side', () => {
     expect(told.at(-1)).toEqual(['r ended', null]);
   });
 
-  it('a pull of which nobody told how long it took is under way no longer, once it came', () => {
+  it('reports a pull that came as ended, even if its time was not reported', () => {
     const { side, told } = start();
     const request = requestOf(AT_P);
     side.getNumNewMatchedTokens(request, 16);
@@ -99,7 +99,7 @@ describe('the scheduler side', () => {
     expect(told.at(-1)).toEqual(['r ended', null]);
   });
 
-  it("asks nobody of P's blocks, and tells of no pull where nothing is pulled", () => {
+  it("does not ask the policy about P's blocks, and reports no pull if nothing is pulled", () => {
     const { side, told } = start();
     side.getNumNewMatchedTokens(requestOf(AT_D), 0);
     side.updateStateAfterAlloc(requestOf(AT_D), TABLE, 0, 40);
@@ -112,12 +112,12 @@ describe('the scheduler side', () => {
     [{}, { by: 'policy', reason: 'too dear' }],
     [{ pull_policy: 'never' as const }, { by: 'request', reason: 'the request asks for recomputation' }],
     [{ remote_token_ids: tokens(20) }, { by: 'policy', reason: 'too dear (first differing token at 20)' }],
-  ])('says who decided against it: %j', (more, noPull) => {
+  ])('names who decided against a pull: %j', (more, noPull) => {
     const { side } = start({ refuses: 'too dear' });
     expect(side.getNumNewMatchedTokens(requestOf({ ...AT_P, ...more }), 0)).toEqual({ tokens: 0, noPull });
   });
 
-  it('takes no part where the parameters name no role, and leaves nothing', () => {
+  it('does nothing for a request whose parameters name no role', () => {
     for (const params of [null, NOWHERE]) {
       const { side, meta } = start();
       const request = requestOf(params, 'finished_stopped');
@@ -133,7 +133,7 @@ describe('the scheduler side', () => {
     }
   });
 
-  it('holds at P whether or not D gives back, at D only then', () => {
+  it('holds blocks at P in any case, and at D only if bidirectional', () => {
     for (const bidirectional of [true, false]) {
       for (const [params, role] of [
         [AT_P, 'prefill'],
@@ -152,7 +152,7 @@ describe('the scheduler side', () => {
     }
   });
 
-  it('keeps alive what it can still read: not where the holder is not named, nor where it has all', () => {
+  it('sends heartbeats for a hold that D may still read, if the holder is known and blocks are missing', () => {
     const beats = (params: Partial<KvTransferParams>, allocated: boolean) => {
       const { side, clock, meta } = start();
       const request = requestOf(params);
@@ -168,7 +168,7 @@ describe('the scheduler side', () => {
     expect(beats(AT_P, false)).toBe(0);
   });
 
-  it('announces a prompt that is read while it is computed from its coming to its end, and no other', () => {
+  it('reports a streamed prompt from its arrival to its end, and no other', () => {
     for (const streamed of [true, false]) {
       const { side, meta } = start();
       const request = requestOf({ do_remote_decode: true, do_remote_prefill: false, streamed });
@@ -179,14 +179,14 @@ describe('the scheduler side', () => {
       const { computed } = meta();
       if (told) expect(computed.get('r')).toMatchObject(told);
       else expect(computed.size).toBe(0);
-      // Never scheduled.
+      // Without blocks, as if it had never been scheduled.
       const left = side.requestFinished({ ...request, status: 'finished_aborted' }, [[]]);
       expect(left).toStrictEqual({ delayFree: false, kvTransferParams: null });
       expect(meta().reqsNotProcessed.has('r')).toBe(streamed);
     }
   });
 
-  it('takes a streamed READ back only where one was begun', () => {
+  it('cancels a streamed READ only if one was begun', () => {
     for (const [local, count] of [
       [0, 40],
       [40, 0],
@@ -199,7 +199,7 @@ describe('the scheduler side', () => {
     }
   });
 
-  it('leaves nothing of a request that ends before it computed anything', () => {
+  it('holds nothing for a request that ends before it computed anything', () => {
     const { side, meta } = start();
     const request = requestOf(AT_P, 'finished_stopped');
     side.updateStateAfterAlloc(request, TABLE, 0, 0);

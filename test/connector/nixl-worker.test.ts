@@ -1,4 +1,4 @@
-/** NIXL's worker side by itself: what it tells and counts, over a transport that says what the test says. */
+/** NIXL's worker side alone, over a fake transport: what it reports and counts. */
 import { describe, expect, it } from 'vitest';
 import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
 import { createNixlConnector } from '../../src/connector/nixl/connector.ts';
@@ -64,7 +64,7 @@ describe('the worker side', () => {
     return { ...fake, worker, pull, pulls };
   }
 
-  it('tells of a pull that begins, and counts how it did not end well: what is gone is no failure', async () => {
+  it("reports a pull's start and failure; 'declined' and 'expired' do not count as failed transfers", async () => {
     for (const [outcome, failures] of [
       ['declined', 0],
       ['expired', 0],
@@ -86,7 +86,7 @@ describe('the worker side', () => {
     }
   });
 
-  it('counts what the handshake for the expiry took as part of the pull', async () => {
+  it('includes the handshake for the expiry check in the time of the pull', async () => {
     const { clock, transport, worker, pull, ends } = start();
     let passed = () => {};
     transport.offset = () =>
@@ -111,7 +111,7 @@ describe('the worker side', () => {
     [4.9, "request 'r@d' is held for 4.9 s more, but a READ needs a margin of 5 s."],
     [0, "request 'r@d' was held until 0.0 s ago."],
     [-12.5, "request 'r@d' was held until 12.5 s ago."],
-  ])('says of blocks %f s before their end why it does not begin', async (seconds, message) => {
+  ])('does not begin a pull of blocks %f s before they expire, and says why', async (seconds, message) => {
     const { clock, worker, pull } = start();
     pull({}, clock.now() / 1000 + seconds);
     await settled();
@@ -131,7 +131,7 @@ describe('the worker side', () => {
     expect(worker.getFinished().failedRecving).toMatchObject([{ outcome, message: error.message }]);
   });
 
-  it('reports what needs no block, and nothing of what only lets the holder free', () => {
+  it('reports a pull that needs no blocks, but not one of 0 tokens, which only lets the holder free', () => {
     for (const [numTokens, finishedRecving] of [
       [1, ['r']],
       [0, []],
@@ -144,14 +144,14 @@ describe('the worker side', () => {
     }
   });
 
-  it('tells holders whom nobody will read, and hears of a cancelled pull that there is none', () => {
+  it('tells holders which holds will not be read, and ignores a cancel without a pull', () => {
     const { sent, worker } = start();
     const hold = { requestId: 'x@d', held: CLAIM.held };
     worker.startLoadKv(metadata({ refused: [{ remote: PEER, hold }], reqsToCancel: new Set(['gone']) }));
     expect(sent).toEqual([{ kind: 'done_reading', ...hold }]);
   });
 
-  it('wakes who waits when a hold comes, and is due when it ends; counts drops by direction', async () => {
+  it('is due at the first deadline, reports dropped and expired holds, and counts drops by direction', async () => {
     const { clock, worker, handlers } = start();
     expect(worker.dueMs()).toBeNull();
     let woken = 0;
@@ -171,7 +171,7 @@ describe('the worker side', () => {
     await settled();
     expect([woken, worker.dueMs()]).toEqual([0, clock.now() + 50]);
     expect(worker.holds.dropOldest('waiting')).toBe('a');
-    // Not a message for holds at all.
+    // A message that does not concern holds.
     handlers().onNotification!('store', { kind: 'store_taken', offerId: 'o', taken: [[0, 0, 7]] });
     await settled();
     clock.advance(50);
@@ -182,7 +182,7 @@ describe('the worker side', () => {
   });
 });
 
-it('costs learn from pulls that ended well, and from no other', async () => {
+it('the cost-aware policy learns from successful pulls only', async () => {
   const profile: CostProfile = costProfileSchema.parse({
     ...{ kvferry_cost_profile: 1, kvferry: '0.1.0', date: '2026-01-01T00:00:00.000Z', model: 'nano' },
     ...{ weight_dtype: 'f16', adapter: 'an adapter', link: null, block_size: 16, block_bytes: 120 },

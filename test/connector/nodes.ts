@@ -23,7 +23,7 @@ import { connectorDefaults } from './scripted.ts';
 
 export { connect };
 
-/** For who waits for what must come. */
+/** For waits that must end by a change. */
 export const NEVER = new AbortController().signal;
 
 export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nixl;
@@ -31,11 +31,11 @@ export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nix
 export interface Node extends TestEngine {
   worker: NixlWorkerSide;
   transfers: TransferInfo[];
-  /** Of streamed pulls, holder and reader. */
+  /** Chunks of streamed pulls: of each block, the holder's id and the local one. */
   chunks: (readonly [number, number])[][];
 }
 
-/** It ends with the test that made it. */
+/** Closes when the test finishes. */
 export function makeNode(
   name: string,
   clock: TestClock,
@@ -87,10 +87,10 @@ export function metadata(parts: Partial<NixlMetadata>): NixlMetadata {
 export const claimOf = (numTokens: number, cacheSalt: string | null = null): PrefixClaim =>
   claimPrefix(true)(range(0, numTokens), numTokens, cacheSalt);
 
-/** Blocks of what was held last under an id. */
+/** By request id: the blocks that were last held under it. */
 const lastHeld = new Map<string, number[]>();
 
-/** What a hold of these full blocks is shown to be read as far as `last`, to its end when absent. */
+/** The claim needed to read a hold of full blocks up to block `last`. Default: to its end. */
 export function claimTo(requestId: string, last?: number): ReadClaim {
   const blockIds = lastHeld.get(requestId) ?? [];
   const read = last === undefined ? blockIds.length : blockIds.indexOf(last) + 1;
@@ -141,7 +141,7 @@ export function pull(
   );
 }
 
-/** Polls getFinished as a step loop does, until something came. */
+/** Waits for a change, then polls getFinished as a step loop does. */
 export async function nextOutput(node: Node): Promise<ConnectorOutput> {
   await node.worker.waitForChange(NEVER);
   await turns();

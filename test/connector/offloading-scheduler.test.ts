@@ -1,4 +1,4 @@
-/** The offloading connector's scheduler side: what the store is asked, what is loaded, offered and left, decision by decision. */
+/** The offloading connector's scheduler side: what it looks up, loads and offers, and which parameters it leaves for D. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
@@ -55,9 +55,9 @@ function start(
     peersHandOver,
   });
   const metadata = () => side.buildConnectorMeta();
-  /** Since it was asked last. */
+  /** Lookups since the last call. */
   const asked = () => lookups.splice(0);
-  /** The store has the first so many blocks: 100, 101, ... */
+  /** The store answers that it has the first numBlocks blocks: 100, 101, ... and 200, 201, ... */
   const finds = (leaseId: string, numBlocks: number) =>
     answers.answer(
       leaseId,
@@ -66,11 +66,11 @@ function start(
   return { side, clock, metadata, asked, finds };
 }
 
-/** Asked, answered, allocated: 10 blocks of two groups. */
+/** Local blocks of a request: 10 in each of two groups. */
 const TABLE = [Array.from({ length: 10 }, (_, i) => 10 + i), Array.from({ length: 10 }, (_, i) => 50 + i)];
 
-describe('what the store is asked', () => {
-  it('its hashes, once, while the request waits, without waiting for a step', () => {
+describe('a lookup', () => {
+  it('asks for the hashes of a new request, once, without waiting for a step', () => {
     const { side, asked } = start();
     expect(side.metaDueMs()).toBeNull();
     side.onNewRequest(requestOf(40).request);
@@ -81,7 +81,7 @@ describe('what the store is asked', () => {
     expect(side.metaDueMs()).toBeNull();
   });
 
-  it('nothing for less than a block, nor where nothing is to be loaded', () => {
+  it('is not sent for less than a block, nor if nothing may be loaded', () => {
     for (const request of [requestOf(15).request, requestOf(40, { max_load_tokens: 0 }).request]) {
       const { side, asked } = start();
       side.onNewRequest(request);
@@ -96,7 +96,7 @@ describe('what the store is asked', () => {
     [{ do_remote_prefill: false, remote_port: -1 }, false],
     [null, false],
   ] as const)(
-    'to wait for what P still saves, only at D after a P that left it there: %j',
+    'asks to wait for what P is still saving only at D, if P handed over through the store: %j',
     (params, wait) => {
       const { side, asked } = start();
       side.onNewRequest(requestOf(40, params).request);
@@ -105,12 +105,12 @@ describe('what the store is asked', () => {
   );
 });
 
-describe('D, to which a peer hands over', () => {
+describe('D, with a handover from a peer', () => {
   const atD = (changes: Params = {}) =>
     requestOf(80, { do_remote_prefill: true, remote_port: 5600, remote_store_num_tokens: 32, ...changes });
   const composed = () => start({ promptOnly: false }, [FULL, FULL], true);
 
-  it('asks for what the store had before P began, and does not wait for it where that is here', () => {
+  it('looks up only what the store had before P began, and does not wait if it has that itself', () => {
     const { side, metadata, finds, asked } = composed();
     const { at, request } = atD();
     side.onNewRequest(request);
@@ -123,7 +123,7 @@ describe('D, to which a peer hands over', () => {
     expect(side.getNumNewMatchedTokens(at(32), 32)).toEqual({ tokens: 0, noPull: null });
   });
 
-  it('asks for nothing where the store had nothing, and for all where P does not say', () => {
+  it('looks up nothing if the store had nothing, and everything if P does not say', () => {
     const { side, asked } = composed();
     side.onNewRequest(atD({ remote_store_num_tokens: 0 }).request);
     expect(asked()).toEqual([]);
@@ -131,7 +131,7 @@ describe('D, to which a peer hands over', () => {
     expect(asked()).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'] }]);
   });
 
-  it('saves what it generates; the prompt P saves, as P does what nobody hands over', () => {
+  it('saves only what it generates, because P saves the prompt', () => {
     const { side, metadata } = composed();
     const { at, request } = atD();
     side.onNewRequest(request);
@@ -147,7 +147,7 @@ describe('D, to which a peer hands over', () => {
   });
 });
 
-it('a store is asked to wait up to the offer that P named', () => {
+it('a lookup asks the store to wait for the offer that P named', () => {
   const { side, asked } = start();
   const named = { remote_engine_id: 'p', remote_store_offer: 7 };
   side.onNewRequest(requestOf(40, { do_remote_prefill: true, remote_port: -1, ...named }).request);
@@ -157,8 +157,8 @@ it('a store is asked to wait up to the offer that P named', () => {
   expect(none).not.toHaveProperty('after');
 });
 
-describe('what is loaded', () => {
-  it('is not known before the answer, then what the store has beyond the local hit', () => {
+describe('a load', () => {
+  it('is unknown until the store answers, then covers what it has beyond the local hit', () => {
     const { side, finds } = start();
     const { request } = requestOf(100);
     side.onNewRequest(request);
@@ -173,7 +173,7 @@ describe('what is loaded', () => {
     expect(side.getNumNewMatchedTokens(request, 80)).toMatchObject({ tokens: 0, noPull: { by: 'offer' } });
   });
 
-  it('nothing where the store has nothing, without a word, nor for an unknown request', () => {
+  it('is empty, without a reason, if the store has nothing or the request is unknown', () => {
     const { side, finds } = start();
     const { request } = requestOf(100);
     expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
@@ -184,10 +184,10 @@ describe('what is loaded', () => {
 
   it.each([
     ['whole chunks', { blocksPerChunk: 3 }, {}, 48],
-    ['as far as the request lets it', {}, { max_load_tokens: 40 }, 32],
-    ['what is enough to be worth it', { minLoadTokens: 64 }, {}, 64],
-    ['nothing that is too little', { minLoadTokens: 65 }, {}, 0],
-  ])('%s', (_, config, params, expected) => {
+    ['no more than the request allows', {}, { max_load_tokens: 40 }, 32],
+    ['as little as the minimum', { minLoadTokens: 64 }, {}, 64],
+    ['nothing below the minimum', { minLoadTokens: 65 }, {}, 0],
+  ])('takes %s', (_, config, params, expected) => {
     const { side, finds } = start(config);
     const { request } = requestOf(100, params);
     side.onNewRequest(request);
@@ -197,11 +197,11 @@ describe('what is loaded', () => {
     expect(match?.noPull).toEqual(
       expected > 0 ? null : { by: 'policy', reason: '64 < 65 tokens, the minimum to load' },
     );
-    // A local hit that covers it all is no load that is too short.
+    // If the local hit covers everything, the reason is not the minimum.
     expect(side.getNumNewMatchedTokens(request, 64)?.noPull?.by).toBe('offer');
   });
 
-  it('into the blocks after the local hit, of every group, and the lease is used up', () => {
+  it('goes into the blocks after the local hit, in every group, and uses up the lease', () => {
     const { side, metadata, finds } = start();
     const { request } = requestOf(100);
     side.onNewRequest(request);
@@ -225,7 +225,7 @@ describe('what is loaded', () => {
     expect(metadata().loads.size).toBe(0);
   });
 
-  it('nothing, and the lease is released, where it is computed instead; an unknown request is nobody', () => {
+  it('does not happen if the tokens are computed instead, and the lease is released', () => {
     const { side, metadata, finds } = start();
     const { request } = requestOf(100);
     side.updateStateAfterAlloc(request, TABLE, 0, 16);
@@ -237,14 +237,14 @@ describe('what is loaded', () => {
   });
 
   it.each([
-    // Of blocks 1 and 2 those are counted that P saved in this turn: what was there before it began is not.
+    // Of blocks 1 and 2, only those count that P saved in this turn.
     [{ do_remote_prefill: true, remote_store_num_tokens: 0 }, 2],
     [{ do_remote_prefill: true, remote_store_num_tokens: 32 }, 1],
     [{ do_remote_prefill: true, remote_store_num_tokens: 64 }, 0],
     [{ do_remote_prefill: true }, 0],
     [{ do_remote_prefill: false, remote_store_num_tokens: 0 }, 0],
     [null, 0],
-  ])('with what travels twice: %j', (params, twice) => {
+  ])('names the blocks that travel twice: %j', (params, twice) => {
     const { side, metadata, finds } = start();
     const { request } = requestOf(100, params);
     side.onNewRequest(request);
@@ -259,12 +259,12 @@ describe('what is loaded', () => {
   });
 });
 
-describe('of groups with a window', () => {
-  /** The second sees 40 tokens: three blocks. */
+describe('windowed groups', () => {
+  /** The second group sees 40 tokens: three blocks. */
   const groups: KvCacheSpec[] = [{ kind: 'full' }, { kind: 'sliding', window: 40 }];
   const full = { groups: [0] };
 
-  it('the store is asked for what they need at the end, as far as may be loaded, in whole chunks', () => {
+  it('are looked up with their windows and the chunk size, as far as may be loaded', () => {
     const { side, asked } = start({ blocksPerChunk: 2 }, groups);
     side.onNewRequest(requestOf(100, { max_load_tokens: 50 }).request);
     expect(asked()).toMatchObject([
@@ -276,7 +276,7 @@ describe('of groups with a window', () => {
     ]);
   });
 
-  it('what no token sees is not loaded', () => {
+  it('do not load blocks that no token sees', () => {
     const { side, metadata, finds } = start({}, groups);
     const { request } = requestOf(100);
     side.onNewRequest(request);
@@ -292,7 +292,7 @@ describe('of groups with a window', () => {
     ]);
   });
 
-  it("the prompt's last window is offered once its last block is there, by itself", () => {
+  it("offer the prompt's last window separately, once its last block is computed", () => {
     const { side, metadata, finds } = start({}, groups);
     const { request, at } = requestOf(100);
     side.onNewRequest(request);
@@ -316,11 +316,11 @@ describe('of groups with a window', () => {
     expect(metadata().saves).toEqual([]);
   });
 
-  it('is withdrawn as soon as tokens go on beyond it, offered or not, and stays where the request ends first', () => {
+  it('withdraw a window as soon as the sequence has passed it, unless the request ends first', () => {
     for (const ends of [true, false]) {
       const { side, clock, metadata, finds } = start({}, groups);
       const prompt = requestOf(100);
-      // The very request, whose tokens grow.
+      // The same object throughout, because its token count grows.
       const request = { ...prompt.request };
       side.onNewRequest(request);
       finds('r/0', 0);
@@ -330,7 +330,7 @@ describe('of groups with a window', () => {
       side.requestComputed(request, TABLE);
       metadata();
       expect(side.metaDueMs()).toBeNull();
-      // Token 103 sees from 64 on: block 3 is seen by none.
+      // Token 103 sees from 64 on, so no further token sees block 3.
       const passed = ends ? 102 : 103;
       request.numComputedTokens = passed;
       expect(side.metaDueMs()).toBe(ends ? null : clock.now());
@@ -342,7 +342,7 @@ describe('of groups with a window', () => {
     }
   });
 
-  it('what was given back as the request ended is withdrawn, and the window at its end offered', () => {
+  it('withdraw blocks that were freed when the request ended, and offer the window at its end', () => {
     const { side, metadata, finds } = start({ promptOnly: false }, groups);
     const { request, at } = requestOf(100, null, { allTokenIds: tokens(150) });
     side.onNewRequest(request);
@@ -359,8 +359,8 @@ describe('of groups with a window', () => {
   });
 });
 
-describe('what is offered', () => {
-  it('each whole block as it is computed, once, and nothing that the store has', () => {
+describe('an offer', () => {
+  it('contains each whole block once, as it is computed, unless the store has it', () => {
     const { side, metadata, finds } = start();
     const { request, at } = requestOf(100);
     side.onNewRequest(request);
@@ -393,7 +393,7 @@ describe('what is offered', () => {
     [{ promptOnly: false }, {}, ['h0', 'h1', 'h2', 'h3']],
     [{ promptOnly: false }, { max_offload_tokens: 20 }, ['h0']],
     [{}, { max_offload_tokens: 64 }, ['h0', 'h1']],
-  ])('of the prompt or of all, as far as the request lets it: %j %j', (config, params, hashes) => {
+  ])('covers the prompt or all tokens, as far as the request allows: %j %j', (config, params, hashes) => {
     const { side, metadata } = start(config);
     const { at } = requestOf(64, params, { promptTokenIds: tokens(40) });
     side.onNewRequest(at(0));
@@ -401,7 +401,7 @@ describe('what is offered', () => {
     expect(metadata().saves).toMatchObject([{ hashes }]);
   });
 
-  it('what was asked for so often as the threshold wants, from the first block on', () => {
+  it('contains the first blocks that were looked up as often as the threshold requires', () => {
     const { side, metadata } = start({ storeThreshold: 2 });
     const short = requestOf(32, null, { requestId: 'a' });
     const long = requestOf(64, null, { requestId: 'b' });
@@ -427,7 +427,7 @@ describe('what is offered', () => {
   });
 
   it.each(['finished_stopped', 'finished_length_capped'] as const)(
-    'whole, when it ends well: %s',
+    "is made once the request has ended well, with saves 'whole': %s",
     (status) => {
       const { side, metadata } = start({ saves: 'whole' });
       const { at } = requestOf(64);
@@ -442,7 +442,7 @@ describe('what is offered', () => {
     },
   );
 
-  it('is revoked with a preemption, begins anew, and the store is asked again; not for a load that failed', () => {
+  it('is revoked by a preemption and made again, after a new lookup unless a load has failed', () => {
     const { side, clock, metadata, asked } = start();
     const { at } = requestOf(64);
     const other = requestOf(64, null, { requestId: 'other' });
@@ -473,7 +473,7 @@ describe('what is offered', () => {
 });
 
 describe('a request that ends', () => {
-  it('keeps its blocks until what was offered is saved: so many, of all groups', () => {
+  it('keeps its blocks until its offers are saved, and counts them over all groups', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64);
     side.onNewRequest(at(0));
@@ -482,7 +482,7 @@ describe('a request that ends', () => {
     expect(metadata().finished).toEqual(new Map([['r', 20]]));
   });
 
-  it('counts no block that its windows gave back before', () => {
+  it('does not count blocks that its windows freed before', () => {
     const { side, metadata } = start({}, [FULL, { kind: 'sliding', window: 40 }]);
     const { at } = requestOf(64);
     const table = [TABLE[0]!, [0, 0, 0, ...TABLE[1]!.slice(3)]];
@@ -492,7 +492,7 @@ describe('a request that ends', () => {
     expect(metadata().finished).toEqual(new Map([['r', 17]]));
   });
 
-  it('keeps nothing where nothing was offered, and gives back what it asked for', () => {
+  it('keeps no blocks if nothing was offered, and releases the lease of its lookup', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64);
     side.onNewRequest(at(0));
@@ -503,7 +503,7 @@ describe('a request that ends', () => {
     expect(metadata()).toMatchObject({ released: [] });
   });
 
-  it('while it loads from elsewhere keeps and offers nothing: it was given no blocks, whatever it was to have', () => {
+  it('while it loads from elsewhere keeps and offers nothing, because it has no blocks yet', () => {
     const { side, metadata, finds } = start({ saves: 'whole' });
     const { at } = requestOf(64);
     side.onNewRequest(at(0));
@@ -514,7 +514,7 @@ describe('a request that ends', () => {
     expect(metadata()).toMatchObject({ saves: [], finished: new Map() });
   });
 
-  it('before it has blocks again after a preemption keeps nothing: what it had offered is revoked', () => {
+  it('after a preemption, before it has blocks again, keeps nothing, and its offers are revoked', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64);
     side.onNewRequest(at(0));
@@ -524,20 +524,20 @@ describe('a request that ends', () => {
     expect(metadata()).toMatchObject({ saves: [], finished: new Map(), revoked: new Set(['r']) });
   });
 
-  it('after a preemption waits only for what it has offered since', () => {
+  it('after a preemption waits only for offers made since then', () => {
     const { side, metadata, finds } = start();
     const { at } = requestOf(64);
     side.onNewRequest(at(0));
     side.requestComputed(at(64), TABLE);
     side.requestPreempted(at(0));
-    // The store had taken all of it by then.
+    // The store had taken everything by then.
     finds('r/1', 4);
     side.updateStateAfterAlloc(at(0), TABLE, 0, 48);
     expect(side.requestFinished(at(64, 'finished_stopped'), TABLE)).toMatchObject({ delayFree: false });
     expect(metadata().finished).toEqual(new Map());
   });
 
-  it('by an abort revokes what it offered, and keeps and leaves nothing', () => {
+  it('by an abort revokes its offers, keeps no blocks and leaves no parameters', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64, { do_remote_decode: true });
     side.onNewRequest(at(0));
@@ -547,7 +547,7 @@ describe('a request that ends', () => {
     expect(metadata()).toMatchObject({ revoked: new Set(['r']), saves: [], finished: new Map() });
   });
 
-  it('leaves to D where its prompt is found: nowhere but in the store, with what was there before', () => {
+  it('leaves parameters that send D to the store, with the tokens that the store had before', () => {
     const { side, finds } = start();
     const { at } = requestOf(64, { do_remote_decode: true });
     side.onNewRequest(at(0));
@@ -563,7 +563,7 @@ describe('a request that ends', () => {
     expect(unasked.kvTransferParams).toMatchObject({ remote_store_num_tokens: 0 });
   });
 
-  it('says up to which offer the store must have heard of it: the last of its own, or what was told before', () => {
+  it('names the offer that the store must have received: its own last one, or the last one sent', () => {
     const { side, metadata } = start();
     const one = requestOf(64, { do_remote_decode: true });
     const other = requestOf(64, null, { requestId: 'other' });
@@ -585,7 +585,7 @@ describe('a request that ends', () => {
     [{ handsOver: false }, { do_remote_decode: true }],
     [{}, { do_remote_decode: false }],
     [{}, null],
-  ])('leaves nothing else: %j %j', (config, params) => {
+  ])('leaves no parameters if P does not hand over through the store: %j %j', (config, params) => {
     const { side } = start(config);
     const { at } = requestOf(64, params);
     side.onNewRequest(at(0));
@@ -593,7 +593,7 @@ describe('a request that ends', () => {
   });
 });
 
-it('askings are counted of the last so many different blocks', () => {
+it('ReuseTracker counts lookups of the last n different blocks', () => {
   const tracker = new ReuseTracker(2);
   for (const hash of ['a', 'b', 'a']) tracker.ask(hash);
   expect([tracker.count('a'), tracker.count('b'), tracker.count('c')]).toEqual([2, 1, 0]);

@@ -1,4 +1,4 @@
-/** The offloading connector's worker side against a store that says what the test says: counts, deadlines, and who is released. */
+/** The offloading connector's worker side against a fake store: counters, deadlines and releases. */
 import { describe, expect, it } from 'vitest';
 import { STORE_ADDRESS } from '../../src/config/connectors.ts';
 import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
@@ -17,7 +17,7 @@ import { settled, TestClock } from '../clock.ts';
 
 const NO_CLAIM = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
-/** Both blocks of an offer, read into blocks 70 and 71 of the store. */
+/** Both blocks of an offer, in both groups, read into blocks 70 to 73 of the store. */
 const BOTH = [
   [0, 0, 70],
   [0, 1, 71],
@@ -108,7 +108,7 @@ function start({ told = true } = {}) {
 }
 
 describe('a lookup', () => {
-  it('is sent, and its answer goes to who waits for it, told with when it was asked', () => {
+  it('is sent, and its answer is kept for the request and reported once, with its times', () => {
     const { clock, sent, answers, stored, worker, ask, found, released } = start();
     ask('a/0');
     expect(sent).toEqual([{ kind: 'store_lookup', leaseId: 'a/0', hashes: ['h1', 'h2'], wait: false }]);
@@ -120,7 +120,7 @@ describe('a lookup', () => {
     expect(worker.getFinished().changed).toBe(true);
     const info = { what: 'store lookup', requestId: 'of a/0', startedMs, endedMs: startedMs + 7, blocks: 1 };
     expect(stored).toEqual([{ ...info, raised: 1, raisedMs: 3 }]);
-    // It counts once: what comes a second time tells of the lease that the request still goes by.
+    // A second answer for the same lease changes nothing.
     found('a/0', [31]);
     expect(stored).toHaveLength(1);
     expect(answers.of('a/0')).toEqual([[31], [31]]);
@@ -128,7 +128,7 @@ describe('a lookup', () => {
     expect(worker.getFinished().changed).toBe(false);
   });
 
-  it('that nobody waits for any more is released, and only where something was found', () => {
+  it('that is no longer needed is released when its answer comes, if anything was found', () => {
     const { answers, ask, found, released } = start();
     for (const [leaseId, blockIds] of [
       ['a/0', [31]],
@@ -141,7 +141,7 @@ describe('a lookup', () => {
     expect(released()).toEqual(['a/0']);
   });
 
-  it('without an answer for two seconds has found nothing; so has one whose question could not be sent', async () => {
+  it('counts as having found nothing after two seconds without an answer, or if it could not be sent', async () => {
     const { clock, answers, worker, ask, handlers, released } = start();
     ask('a/0');
     clock.advance(500);
@@ -159,7 +159,7 @@ describe('a lookup', () => {
     expect([changed, worker.getFinished().changed]).toEqual([true, true]);
     expect([answers.of('a/0'), answers.of('b/0')]).toEqual([[], null]);
     expect(worker.storeCounters.unanswered).toBe(1);
-    // The answer may have been lost on its way, with what is kept for it.
+    // The answer may have been lost, and the store may keep blocks for it.
     expect(released()).toEqual(['a/0']);
     handlers().onNotifyFailed!(
       STORE_ADDRESS,
@@ -171,7 +171,7 @@ describe('a lookup', () => {
     expect(worker.storeCounters.unanswered).toBe(1);
   });
 
-  it('is released when the request has no use for it', () => {
+  it('is released if the request does not use it', () => {
     const { tell, released } = start();
     tell({ released: ['a/0', 'b/3'] });
     expect(released()).toEqual(['a/0', 'b/3']);
@@ -179,7 +179,7 @@ describe('a lookup', () => {
 });
 
 describe('an offer', () => {
-  it('is read until it is taken: counted, and the ended request gives its blocks back then', () => {
+  it('is counted once the store has taken it, and only then its ended request frees its blocks', () => {
     const { clock, stored, worker, tell, hear, save, offerIds } = start();
     const startedMs = clock.now();
     save('a');
@@ -202,7 +202,7 @@ describe('an offer', () => {
     expect(worker.getFinished().finishedSending).toEqual([]);
   });
 
-  it('of which the store had all is no save, and one that is unknown changes nothing', () => {
+  it('of which the store took nothing is no save, and an answer to an unknown offer is ignored', () => {
     const { clock, stored, worker, hear, save, offerIds } = start();
     save('a');
     clock.advance(10);
@@ -212,7 +212,7 @@ describe('an offer', () => {
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, saveMs: 0 });
   });
 
-  it('is answered by the store alone: another engine ends no offer and no lookup, and counts for nothing', () => {
+  it('is answered only by the store: messages of another engine end no offer and no lookup', () => {
     const { worker, answers, tell, hear, ask, save, offerIds } = start();
     save('a');
     ask('b/0');
@@ -225,7 +225,7 @@ describe('an offer', () => {
     expect(worker.getFinished().finishedSending).toEqual(['a']);
   });
 
-  it('of windows alone is withdrawn as they are given back, and what else its request offered is not', async () => {
+  it('of windows is withdrawn when they are freed, but other offers of the request are not', async () => {
     const { sent, worker, tell, hear, save, offerIds, open } = start();
     save('a');
     const window = {
@@ -245,13 +245,13 @@ describe('an offer', () => {
     expect(ready).toMatchObject({ revoked: { aborted: true } });
     expect(await ofWindow!.ready(0, signal)).toMatchObject({ outcome: 'declined' });
     expect(await plain!.ready(0, signal)).toMatchObject({ numBlocks: 2 });
-    // One that is made as the other goes is another.
+    // An offer made at the same time is not withdrawn.
     expect(await open(offerIds()[2]!).ready(0, signal)).toMatchObject({ numBlocks: 1 });
     hear({ kind: 'store_taken', offerId: offerIds()[2]!, taken: [[1, 0, 9]] });
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 1, savedBytes: 20 });
   });
 
-  it('has a name of its own, and each of several is waited for', () => {
+  it('has a unique id, and an ended request waits for all of its offers', () => {
     const { worker, tell, hear, save, offerIds } = start();
     save('a');
     save('a');
@@ -265,7 +265,7 @@ describe('an offer', () => {
     expect(worker.getFinished().finishedSending).toEqual(['a']);
   });
 
-  it('is open for reading block by block, until its request gives the blocks back', async () => {
+  it('can be read block by block until its request revokes it', async () => {
     const { tell, save, offerIds, open } = start();
     save('a');
     save('b');
@@ -327,7 +327,7 @@ describe('a load', () => {
   ];
   const load = { leaseId: 'a/0', pairs, numTokens: 32, twice: pairs.slice(0, 2) };
 
-  it('of which no window sees anything is there at once, and its lease is released', async () => {
+  it('without blocks to read is done at once, and its lease is released', async () => {
     const { reads, worker, tell, released } = start();
     tell({ loads: new Map([['a', { ...load, pairs: [], twice: [] }]]) });
     await settled();
@@ -335,7 +335,7 @@ describe('a load', () => {
     expect([reads.length, released()]).toEqual([0, ['a/0']]);
   });
 
-  it('reads under the lease, and is counted', async () => {
+  it('reads under its lease, and is counted', async () => {
     const { clock, reads, worker, transfers, tell } = start();
     tell({ loads: new Map([['a', load]]) });
     expect(reads[0]!.request).toMatchObject({ remote: STORE_ADDRESS, remoteRequestId: 'a/0', pairs });
@@ -356,13 +356,13 @@ describe('a load', () => {
     [emptyResult('failed', 'why', 0), 'failed', 'why'],
     [emptyResult('dead', 'it ended', 0), 'dead', 'it ended'],
     [new Error('a bug'), 'failed', 'Error: a bug'],
-  ] as const)('that does not come is computed: its blocks by group', async (result, outcome, message) => {
+  ] as const)('that fails is declined, with its blocks by group: %#', async (result, outcome, message) => {
     const { reads, worker, tell, released } = start({ told: false });
     tell({ loads: new Map([['a', load]]) });
     expect(released()).toEqual([]);
     reads[0]!.end(result);
     await settled();
-    // The store may never have heard of the READ, and keeps the blocks for it.
+    // The store may not have received the READ, and would keep the blocks for it.
     expect(released()).toEqual(['a/0']);
     const invalidBlockIds = [[11, 12], [21]];
     expect(worker.getFinished()).toMatchObject({
@@ -375,7 +375,7 @@ describe('a load', () => {
   });
 });
 
-it('goes on where nobody is told of anything', () => {
+it('the worker side works without onStored and onTransfer', () => {
   const { worker, ask, found, save, hear, offerIds } = start({ told: false });
   ask('a/0');
   found('a/0', [1]);

@@ -1,4 +1,4 @@
-/** P, D and a store, policy only: what is saved, loaded, evicted and lost, and that tokens stay what one engine alone gives. */
+/** P, D and a store, policy only: what is saved, loaded, evicted and lost. Tokens must equal those of one engine alone. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../src/config/connectors.ts';
@@ -18,7 +18,7 @@ function clusterWith(changes: Partial<OffloadingConfig> = {}, slots = 64, sizes 
   );
 }
 
-/** Serves a turn to its end, then lets all that is under way arrive. */
+/** Serves a turn to its end, then delivers everything that is on its way. */
 async function serve(
   cluster: PolicyCluster,
   id: string,
@@ -37,7 +37,7 @@ const split = ({ localHitTokens, pulledTokens, computedTokens }: PromptAccount) 
 ];
 
 describe('a store between P and D', () => {
-  it('P leaves its prompt there, D loads it by its hashes, and P holds nothing', async () => {
+  it('hands the prompt from P to D, and P holds nothing', async () => {
     const cluster = clusterWith();
     const prompt = tokens(70);
     const { output } = await serve(cluster, 't', prompt);
@@ -49,7 +49,7 @@ describe('a store between P and D', () => {
     expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
   });
 
-  it("D finds P's prompt though its lookup comes before P's offers do: they come by another port", async () => {
+  it("finds P's prompt for D even if D's lookup arrives before P's offers, by another port", async () => {
     const cluster = clusterWith();
     const { handlers } = cluster.net.node(STORE_ADDRESS)!;
     const hear = handlers.onNotification!;
@@ -76,7 +76,7 @@ describe('a store between P and D', () => {
     expect(cluster.clock.now()).toBe(begunMs);
   });
 
-  it('the next turn loads what is there; what D generated is there only if asked for', async () => {
+  it("gives the next turn the prompt, and D's output only if that is saved too", async () => {
     for (const promptOnly of [true, false]) {
       const cluster = clusterWith({ promptOnly });
       const first = tokens(40);
@@ -89,7 +89,7 @@ describe('a store between P and D', () => {
     }
   });
 
-  it('a block is saved once, by whoever has it first', async () => {
+  it('saves each block once', async () => {
     const cluster = clusterWith({ promptOnly: false });
     await serve(cluster, 'a', tokens(64));
     await serve(cluster, 'b', tokens(64));
@@ -97,7 +97,7 @@ describe('a store between P and D', () => {
     expect(taken).toBe(cluster.store!.catalog.size);
   });
 
-  it("one client's salt never finds another's blocks", async () => {
+  it('never gives blocks to a request with a different salt', async () => {
     const cluster = clusterWith();
     const prompt = tokens(64);
     await serve(cluster, 'a', prompt, 'alice');
@@ -107,10 +107,10 @@ describe('a store between P and D', () => {
     expect(cluster.p.promptOf('c-p')!.pulledTokens).toBe(63);
   });
 
-  it('saves what was asked for twice, with a threshold of 2', async () => {
+  it('saves blocks that were looked up twice, with a threshold of 2', async () => {
     const cluster = clusterWith({ storeThreshold: 2, handsOver: true });
     const prompt = tokens(64);
-    // P asks once, D a second time: D has computed it by then, and saves it.
+    // P looks up once, D a second time. D computes the prompt itself, and saves it.
     await serve(cluster, 'a', prompt);
     expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(0);
     await serve(cluster, 'b', prompt);
@@ -119,7 +119,7 @@ describe('a store between P and D', () => {
     expect(cluster.p.promptOf('c-p')!.pulledTokens).toBe(63);
   });
 
-  it('saves a request whole when it ends, where told so, and computes loads that are too short', async () => {
+  it("saves a request at its end with saves 'whole', and gives nothing below the minimum to load", async () => {
     const cluster = clusterWith({ saves: 'whole', minLoadTokens: 64 });
     await serve(cluster, 'a', tokens(70));
     expect(cluster.store!.service.counters).toMatchObject({ offers: 1, taken: 4 });
@@ -129,14 +129,14 @@ describe('a store between P and D', () => {
     expect(cluster.d.promptOf('b-d')!.noPull?.reason).toBe('32 < 64 tokens, the minimum to load');
   });
 
-  it('loads whole chunks only, and no more than the request allows', async () => {
+  it('gives whole chunks only', async () => {
     const cluster = clusterWith({ blocksPerChunk: 3 });
     const prompt = tokens(90);
     await serve(cluster, 'a', prompt);
     expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(48);
   });
 
-  it('goes on without a store that ended: before, while and after it is asked', async () => {
+  it('may end before, during or after a lookup, and the turn is served without it', async () => {
     for (const moment of [0, 3, 6, 9, 12, 15, 20]) {
       const cluster = clusterWith();
       const prompt = tokens(70);
@@ -156,7 +156,7 @@ describe('a store between P and D', () => {
     }
   });
 
-  it('whatever is evicted, preempted, aborted or lost in between: the tokens of one engine alone, and nothing stays', async () => {
+  it('changes no tokens and leaks nothing, with random evictions, preemptions, aborts and failing READs', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({

@@ -1,4 +1,4 @@
-/** P and D together, policy only: turns, pools full of holds for each other, and anything that can go wrong in between. */
+/** P and D together, policy only: conversations, pools full of holds for each other, and random faults. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -8,7 +8,7 @@ import { KvferryError } from '../../src/errors.ts';
 import { alone, chain, engineConfig, request, someGroups, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 
-/** A conversation of user messages of the given lengths; every turn adds what was generated. */
+/** Plays a conversation with user messages of the given lengths. Each prompt contains all earlier messages and outputs. */
 async function converse(
   cluster: PolicyCluster,
   id: string,
@@ -42,7 +42,7 @@ describe('a conversation of three turns', () => {
     return { p, d, cluster };
   }
 
-  it('bidirectional: P pulls what D generated, beyond what it has itself', async () => {
+  it("lets P pull D's output, beyond its own prefix cache, if bidirectional", async () => {
     const { p, d } = await run({});
     expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
       [0, 0, 40],
@@ -56,12 +56,12 @@ describe('a conversation of three turns', () => {
     ]);
   });
 
-  it('with the default threshold nothing of this size is pulled back', async () => {
+  it('pulls nothing back with a threshold of 64, because each output is shorter', async () => {
     const { p } = await run({ recomputeThreshold: 64 });
     expect(p.map((a) => a.noPull?.reason ?? null)).toEqual([null, '17 < threshold 64', '9 < threshold 64']);
   });
 
-  it('without a prefix cache P pulls all of the history', async () => {
+  it('lets P, without a prefix cache, pull the whole history once that reaches the threshold', async () => {
     const { p } = await run({ recomputeThreshold: 64 }, false);
     expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
       [0, 0, 40],
@@ -71,7 +71,7 @@ describe('a conversation of three turns', () => {
     expect(p[1]!.noPull).toEqual({ by: 'policy', reason: '49 < threshold 64' });
   });
 
-  it('unidirectional: P computes what D generated', async () => {
+  it("lets P compute D's output, if unidirectional", async () => {
     const { p, d } = await run({ bidirectional: false });
     expect(p.map((a) => [a.localHitTokens, a.pulledTokens, a.computedTokens])).toEqual([
       [0, 0, 40],
@@ -83,8 +83,8 @@ describe('a conversation of three turns', () => {
   });
 });
 
-describe('a next turn that comes late', () => {
-  /** Milliseconds after the first turn; D holds its blocks for 480 s, and a read needs a margin of 5 s. */
+describe('a second turn', () => {
+  /** `waitMs`: ms since the first turn. D holds its blocks for 480 s, and a READ needs a margin of 5 s. */
   async function secondTurn(waitMs: number, loadFailurePolicy: 'fail' | 'recompute') {
     const cluster = new PolicyCluster({}, {}, { loadFailurePolicy });
     const sampling = { maxTokens: 10 };
@@ -97,7 +97,7 @@ describe('a next turn that comes late', () => {
     return { second, account: cluster.p.promptOf('2-p'), expected: await alone(prompt, sampling) };
   }
 
-  it('in time pulls', async () => {
+  it('after 474 s pulls', async () => {
     const { account } = await secondTurn(474_000, 'recompute');
     expect(account).toMatchObject({ pulledTokens: 17, noPull: null });
   });
@@ -111,7 +111,7 @@ describe('a next turn that comes late', () => {
     });
   }
 
-  it("after it, ends with an error under the policy 'fail'", async () => {
+  it("after 476 s ends with an error under the load failure policy 'fail'", async () => {
     const { second } = await secondTurn(476_000, 'fail');
     expect(second.end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
     expect(second.end.finish!.error).toMatchObject({
@@ -121,7 +121,7 @@ describe('a next turn that comes late', () => {
   });
 });
 
-it('hand-overs that D never comes for do not stop P for as long as their lease', async () => {
+it('handovers that D never reads block P for 10 s, not for their whole lease', async () => {
   const sizes = { blockSize: 4, numBlocks: 12, prefixCaching: false };
   const cluster = new PolicyCluster(sizes, sizes);
   const params = { do_remote_decode: true, do_remote_prefill: false };
@@ -137,7 +137,7 @@ it('hand-overs that D never comes for do not stop P for as long as their lease',
 });
 
 it.each(['pull', 'streamed'] as const)(
-  '%s: two pools full of holds for each other: the oldest of D gives way, and every turn ends',
+  '%s: with both pools full of holds for each other, D drops its oldest, and every turn ends',
   async (handover) => {
     // Each pool has room for one request and a half.
     const sizes = { blockSize: 4, numBlocks: 20, prefixCaching: false, maxNumSeqs: 4 };
@@ -147,7 +147,7 @@ it.each(['pull', 'streamed'] as const)(
     const conversations = ['c1', 'c2', 'c3', 'c4'].map((id) => converse(cluster, id, [14, 10, 10], sampling));
     const start = cluster.clock.now();
     const all = await cluster.finish(Promise.all(conversations));
-    // Nobody waited for a deadline: whatever makes room says so.
+    // No request waited for a deadline: everything that frees blocks reports it.
     expect(cluster.clock.now() - start).toBe(0);
     for (const turns of all) {
       for (const { prompt, output, end } of turns) {
@@ -162,7 +162,7 @@ it.each(['pull', 'streamed'] as const)(
 );
 
 it.each(['pull', 'streamed'] as const)(
-  '%s: whatever is delayed, fails, expires, is aborted, preempted or dropped, every engine gives the same tokens',
+  '%s: tokens stay the same under random delays, failures, expiries, aborts, preemptions and drops',
   async (handover) => {
     const conversation = fc.record({
       userTokens: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 }),
@@ -242,16 +242,16 @@ it.each(['pull', 'streamed'] as const)(
           }
         },
       ),
-      // One seed: what the counts below ask for does not depend on luck.
+      // A fixed seed, so that the counts below do not depend on luck.
       { numRuns: 200, seed: 20261120 },
     );
-    // The cases must reach what they are for.
+    // Every kind of event must have occurred.
     for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
   },
 );
 
 it.each(['pull', 'streamed'] as const)(
-  '%s: a storm of turns that are given up at any moment leaves nothing held',
+  '%s: of 480 turns aborted at random moments, only completed ones leave holds',
   async (handover) => {
     const sizes = { blockSize: 4, numBlocks: 2_000, maxNumSeqs: 480, maxNumBatchedTokens: 20 };
     const cluster = new PolicyCluster(sizes, sizes);
@@ -302,7 +302,7 @@ describe('a request that D refuses', () => {
     return { cluster, kvTransferParams, held: () => cluster.p.holds.list().length };
   }
 
-  it('before it came to the engine: P is told to free, by who knows what it holds', async () => {
+  it("before it reaches D's core makes P free its hold, if the parameters prove what P holds", async () => {
     const { cluster, kvTransferParams, held } = await handedOver();
     cluster.d.core.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt: 'another' });
     const lie = { ...kvTransferParams, remote_token_ids: tokens(20, 1) };
@@ -314,7 +314,7 @@ describe('a request that D refuses', () => {
     expect(held()).toBe(0);
   });
 
-  it('for its id, which another has: P frees what the other does not name', async () => {
+  it('because another request has its id makes P free the hold that it names', async () => {
     const { cluster, kvTransferParams, held } = await handedOver();
     cluster.d.add(request('x-d', tokens(9), { maxTokens: 50 }));
     await cluster.d.step();
@@ -324,7 +324,7 @@ describe('a request that D refuses', () => {
     expect(held()).toBe(0);
   });
 
-  it('for its id, since it came twice: the first still reads', async () => {
+  it('because it came twice does not stop the first one from reading', async () => {
     const { cluster, kvTransferParams } = await handedOver();
     const once = request('x-d', tokens(20), { maxTokens: 3 }, { kvTransferParams });
     cluster.d.add(once);

@@ -1,7 +1,6 @@
 /**
- * P and D with everything of theirs that is policy, both sides of the connector included, over a network that only a test
- * moves: KV is copied between KvModels when a READ completes, and what is under way can be delayed, fail, or outlive its
- * request.
+ * P and D with all of their policy code, including both sides of the connector, over a network that only the test drives. KV is
+ * copied between KvModels when a READ completes. Messages and READs can be delayed, fail, or outlive their request.
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import { STORE_ADDRESS } from '../../src/config/connectors.ts';
@@ -35,19 +34,19 @@ import { type Changes, connectorWith } from './scripted.ts';
 export class Net {
   readonly #nodes = new Map<string, PolicyTransport>();
   readonly #underWay: (() => void)[] = [];
-  /** Asked once a READ: true makes it fail half way. */
+  /** Called once per READ; true makes it fail half way. */
   failsNext: () => boolean = () => false;
-  /** Asked once a notification: how often it arrives. */
+  /** Called once per notification: how often it arrives. */
   copies: () => number = () => 1;
   blocksMoved = 0;
-  /** Streamed gathers whose blocks were given back before they were submitted. */
+  /** Number of streamed gathers whose blocks were revoked before they were submitted. */
   revoked = 0;
 
   join(transport: PolicyTransport): void {
     this.#nodes.set(transport.identity.engineId, transport);
   }
 
-  /** Its thread ended: READs of it end, and new ones find nobody. */
+  /** The engine's thread ended: READs from it end, and new ones find no engine. */
   leave(engineId: string): void {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
@@ -62,12 +61,12 @@ export class Net {
     this.#underWay.push(arrive);
   }
 
-  /** Resolves when the test lets it arrive. */
+  /** Resolves when the test delivers it. */
   arrival(): Promise<void> {
     return new Promise((resolve) => this.post(resolve));
   }
 
-  /** Lets one thing arrive, of those under way; false when there is none. */
+  /** Delivers one of the things on their way; false if there are none. */
   deliver(pick: (count: number) => number = () => 0): boolean {
     if (this.#underWay.length === 0) return false;
     const [arrive] = this.#underWay.splice(pick(this.#underWay.length), 1);
@@ -121,7 +120,7 @@ export class PolicyTransport implements ServingTransport {
     return request.streamed ? this.#readStream(request) : this.#readHeld(request);
   }
 
-  /** A gather takes its copy when the test lets the device come to it; the bytes arrive later still. */
+  /** One delivery starts the READ. Then, for each batch, one makes the gather copy its blocks, and another brings the bytes. */
   async #readStream({ remote, remoteRequestId, claim, pairs, signal }: ReadRequest): Promise<TransferResult> {
     const holder = this.#net.node(remote);
     await this.#net.arrival();
@@ -197,7 +196,7 @@ const NO_HOLDS: ReaderHolds = {
   expireNow: () => 0,
 };
 
-/** Any id of its own for each block. */
+/** A unique id for each block. */
 const placeOnTheWay = (group: number, index: number): number => 1 + index + 10_000 * group;
 
 export class PolicyNode extends TestEngine implements EngineClient {
@@ -206,13 +205,13 @@ export class PolicyNode extends TestEngine implements EngineClient {
   readonly address: RemoteAddress;
   readonly identity: EngineIdentity;
   ended: Error | null = null;
-  /** Of the fleet. */
+  /** The only group of P and D. */
   roleset = 'all';
   combined = false;
   readonly holds: ReaderHolds;
   readonly store: StoreUse | null;
   readonly #streams = new Map<string, OutputStream>();
-  /** On their way. */
+  /** Outputs on their way to whoever reads the streams. */
   readonly #outbox: RequestOutput[] = [];
   readonly #net: Net;
 
@@ -247,7 +246,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     return { inFlight: this.#streams.size };
   }
 
-  /** As a thread that ends: all that it had is gone, and who waits for it is told. */
+  /** Ends as a thread does: its state is lost, and its streams fail. */
   end(): void {
     this.ended = new EngineDeadError(`${this.engineId} ended`);
     this.#net.leave(this.engineId);
@@ -290,7 +289,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     return outputs;
   }
 
-  /** Lets the steps' outputs arrive at whoever asked; false when there are none. */
+  /** Delivers the steps' outputs to their streams; false if there are none. */
   tell(): boolean {
     const outputs = this.#outbox.splice(0);
     for (const output of outputs) {
@@ -302,10 +301,10 @@ export class PolicyNode extends TestEngine implements EngineClient {
   }
 }
 
-/** What lies below a store of the policy tests: its bytes are those of its KvModel. */
+/** Makes the tiers below a store of the policy tests, whose bytes are those of its KvModel. */
 export type Below = (memory: BlockBytes) => LowerTiers;
 
-/** A store with everything of it that is policy, on the same network. */
+/** A store with all of its policy code, on the same network. */
 export class StoreNode {
   readonly catalog: BlockCatalog;
   readonly service: StoreService;
@@ -354,7 +353,7 @@ export class StoreNode {
     this.#net = net;
   }
 
-  /** As a thread that ends. */
+  /** Ends as a thread does. */
   end(): void {
     this.#net.leave(STORE_ADDRESS.engineId);
   }
@@ -369,10 +368,10 @@ export class PolicyCluster {
   readonly #make: (role: EngineRole, life: string) => PolicyNode;
   #lives = 1;
   handover: Handover = 'pull';
-  /** D's requests whose end came to whoever asked for the turn. */
+  /** D's requests whose final output reached the caller of turn(). */
   readonly taken: string[] = [];
 
-  /** `storeSlots`: blocks of a store beside them; null: there is none. */
+  /** `storeSlots`: number of blocks of the store; null: there is no store. */
   constructor(p: Sizes, d: Sizes, changes: Changes = {}, storeSlots: number | null = null) {
     const settings = connectorWith({ loadFailurePolicy: 'recompute', ...changes });
     this.#make = (role, life) => {
@@ -385,7 +384,7 @@ export class PolicyCluster {
       storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d], this.clock);
   }
 
-  /** Another takes the place of the one that ended. */
+  /** Replaces the engine that ended. */
   replace(role: EngineRole): void {
     const engine = this.#make(role, `.${++this.#lives}`);
     this.store?.service.addEngine(engine.address);
@@ -393,7 +392,7 @@ export class PolicyCluster {
     else this.d = engine;
   }
 
-  /** One turn, by the router's ways. Returns what D generated, and its params for the next turn. */
+  /** Serves one turn with the router's code. Returns D's output, and its parameters for the next turn. */
   async turn(
     id: string,
     promptTokenIds: readonly number[],
@@ -418,7 +417,7 @@ export class PolicyCluster {
       for await (const { side, output } of outputs)
         if (side === 'decode' && output.finish) this.taken.push(output.requestId);
     } catch (error) {
-      // A request that was aborted, or failed: how it ended is looked at below.
+      // The request was aborted or failed; how it ended is read below.
       if (!(error instanceof KvferryError)) throw error;
     }
     const prefilled = this.p.endOf(`${id}-p`)!;
@@ -450,7 +449,7 @@ export class PolicyCluster {
     }
   }
 
-  /** Runs until this has ended; gives what it gives. */
+  /** Runs until the work has ended, and returns its result. */
   async finish<T>(work: Promise<T>, options?: Parameters<PolicyCluster['runUntil']>[1]): Promise<T> {
     let over = false;
     const end = () => {
@@ -461,7 +460,7 @@ export class PolicyCluster {
     return work;
   }
 
-  /** Lets all happen that does without time passing. */
+  /** Runs everything that can happen without time passing. */
   async settle(): Promise<void> {
     let moves = true;
     const done = () => {
@@ -472,13 +471,13 @@ export class PolicyCluster {
     await this.runUntil(done, { idleMs: 0 });
   }
 
-  /** Something happens, or may, without time passing. */
+  /** Delivers outputs, or one thing on its way. False if nothing happened and no engine has work that it can do now. */
   #moves(pick: (count: number) => number): boolean {
     const told = [this.p.tell(), this.d.tell()].includes(true);
     return told || this.p.core.poll() || this.d.core.poll() || this.net.deliver(pick);
   }
 
-  /** Everything that is held is let go, as at the end of a run. */
+  /** Releases all holds, as at the end of a run. */
   async release(): Promise<void> {
     await this.runUntil(() => {
       for (const node of [this.p, this.d])

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { RecursiveLeastSquares } from '../../src/connector/policy/recursive-least-squares.ts';
 
-test('coefficients stay numbers, whatever is observed', () => {
+test('coefficients stay finite and not negative, whatever is observed', () => {
   const observation = fc.record({
     a: fc.constantFrom(0, 1, 2),
     bytes: fc.constantFrom(0, 1024, 1e6, 1e8),
@@ -21,7 +21,7 @@ test('coefficients stay numbers, whatever is observed', () => {
   );
 });
 
-test('is never less certain of what was not observed for long than it was at first', () => {
+test('a coefficient that is not observed for long is as certain as at first', () => {
   const fresh = new RecursiveLeastSquares([5, 1], [2, 0.5]);
   const learned = new RecursiveLeastSquares([5, 1], [2, 0.5]);
   for (let i = 0; i < 2000; i++) learned.observe([1, 0], 5);
@@ -32,11 +32,11 @@ test('is never less certain of what was not observed for long than it was at fir
     return rls.coefficients[which]! - before;
   };
   expect(moved(learned, [0, 1], 1)).toBeCloseTo(moved(fresh, [0, 1], 1), 6);
-  // And more certain of what was.
+  // The coefficient that was observed is more certain.
   expect(moved(learned, [1, 0], 0)).toBeLessThan(moved(fresh, [1, 0], 0) / 2);
 });
 
-test('one kind of observation over and over, then the others, are all learned', () => {
+test('other kinds of observations are still learned after many of one kind', () => {
   const learned = new RecursiveLeastSquares([5, 1e-6], [10, 2e-6]);
   for (let i = 0; i < 300; i++) learned.observe([1, 1e6], 4);
   for (let i = 0; i < 100; i++) learned.observe([1, i % 2 ? 1e6 : 2e6], i % 2 ? 4 : 7);
@@ -49,7 +49,7 @@ test.each([
   ['far below', 10, 0.01, 40],
   ['about right', 6, 0.01, 10],
 ])(
-  'of one size alone, told %s: what it predicts of it comes to what is observed, and stays',
+  'from a prior that is %s, the prediction for the only size observed converges and stays',
   (_, fixed, perByte, y) => {
     const learned = new RecursiveLeastSquares([fixed, perByte], [0.5 * fixed + 1, 0.3 * perByte + 1e-9]);
     const after: number[] = [];

@@ -24,11 +24,11 @@ const make = (name: string, changes: Changes = {}) => {
   return createConnector({ ...connectorWith(changes), name: name as ConnectorName }, deps);
 };
 
-it.each(CONNECTOR_NAMES)('%s is made by its name', (name) => {
+it.each(CONNECTOR_NAMES)('createConnector creates %s by its name', (name) => {
   expect(make(name)).toMatchObject({ scheduler: {}, worker: {}, streams: {}, costAware: null });
 });
 
-it('each has what it does: holds of blocks, or a store, or of a list both; of an unnamed list NIXL', () => {
+it('NIXL has holds, offloading a store, and a MultiConnector what its list has (default: NIXL)', () => {
   const has = (name: string, changes?: Changes) => {
     const { holds, store, counters } = make(name, changes);
     expect(counters.pullsNotDone).toEqual({ declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 });
@@ -41,7 +41,7 @@ it('each has what it does: holds of blocks, or a store, or of a list both; of an
   expect(has('MultiConnector', { multi })).toEqual([true, true]);
 });
 
-it('an unknown name is refused with those that are known', () => {
+it('an unknown name is rejected, with the known names', () => {
   expect(() => make('FooConnector')).toThrow(ConfigError);
   expect(() => make('FooConnector')).toThrow(
     "there is no KV connector 'FooConnector': wanted one of NixlConnector, NixlPullConnector",

@@ -1,10 +1,10 @@
-/** The scenarios of vLLM's test_bidirectional_kv_transfer.py (block size 16, threshold 0 unless named), one test each. */
+/** Scenarios of vLLM's test_bidirectional_kv_transfer.py, by their names there. Block size 16; threshold 0 unless stated. */
 import { describe, expect, it } from 'vitest';
 import { claimPrefix } from '../../src/transport/prefix-claim.ts';
 import { EOS, request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
-/** P runs a turn of which D has the first `remoteTokens` tokens, up to its wait. */
+/** P runs a turn whose first `remoteTokens` tokens D has, until it waits for the pull. */
 async function waitingPull(promptLength: number, remoteTokens: number, engine = new ScriptedEngine()) {
   engine.add(prefillRequest('t2', tokens(promptLength), tokens(remoteTokens)));
   await engine.step();
@@ -23,7 +23,7 @@ async function finishedDecode(sampling: { maxTokens?: number; script?: number[] 
 }
 
 describe('P node', () => {
-  it('1 multiturn_lifecycle', async () => {
+  it('1 multiturn_lifecycle: pulls in the second turn, and frees all once both turns have been read', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.settle();
@@ -44,7 +44,7 @@ describe('P node', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('2 first_turn_no_remote_blocks', async () => {
+  it('2 first_turn_no_remote_blocks: pulls nothing, and holds its blocks until they have been read', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.step();
@@ -56,7 +56,7 @@ describe('P node', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('3 abort_p_side_during_send', async () => {
+  it('3 abort_p_side_during_send: ignores an abort while its blocks are held', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.settle();
@@ -68,7 +68,7 @@ describe('P node', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('4 abort_p_side_non_length_capped', async () => {
+  it('4 abort_p_side_non_length_capped: frees its blocks and holds nothing', async () => {
     const engine = new ScriptedEngine();
     const p = prefillRequest('t1', tokens(40), null);
     engine.add({ ...p, sampling: { ...p.sampling, maxTokens: 100 } });
@@ -81,7 +81,7 @@ describe('P node', () => {
     expect(engine.finishOf('t1')).toMatchObject({ reason: 'abort', kvTransferParams: null });
   });
 
-  it('5 remote_blocks_exceed_prompt_tokens, paired by index', async () => {
+  it('5 remote_blocks_exceed_prompt_tokens: pairs as many blocks as the prompt has, by index', async () => {
     const engine = await waitingPull(40, 80);
     expect(engine.computed('t2')).toBe(40);
     // vLLM would trim to the last three of the five, which hold other tokens.
@@ -93,7 +93,7 @@ describe('P node', () => {
     expect(engine.promptOf('t2')).toMatchObject({ pulledTokens: 39, computedTokens: 1 });
   });
 
-  it('6 p_node_pulls_partial_last_block_from_d', async () => {
+  it('6 p_node_pulls_partial_last_block_from_d: computes from the middle of that block on', async () => {
     const engine = await waitingPull(56, 40);
     expect(engine.computed('t2')).toBe(40);
     expect(engine.worker.recv('t2')!.pairs).toHaveLength(3);
@@ -104,7 +104,7 @@ describe('P node', () => {
     expect(engine.finishOf('t2')!.reason).toBe('length');
   });
 
-  it('7 add_new_req_to_recv_populates_remote_meta', async () => {
+  it('7 add_new_req_to_recv_populates_remote_meta: passes on the holder, the claim and the pairs', async () => {
     const engine = await waitingPull(56, 48);
     const recv = engine.worker.recv('t2')!;
     const told = claimPrefix(true)(tokens(48), 48, null);
@@ -124,7 +124,7 @@ describe('P node', () => {
     expect(recv.numTokens).toBe(48);
   });
 
-  it('8 build_connector_meta_recv_entries, 9 build_connector_meta_clears_reqs_need_recv', async () => {
+  it('8 build_connector_meta_recv_entries, 9 build_connector_meta_clears_reqs_need_recv: once only', async () => {
     const engine = await waitingPull(56, 48);
     expect([...engine.worker.metadata[0]!.reqsToRecv.keys()]).toEqual(['t2']);
     engine.add(request('other', tokens(5, 7), { maxTokens: 1 }));
@@ -133,7 +133,7 @@ describe('P node', () => {
     expect(again).toBe(false);
   });
 
-  it('10 build_connector_meta_multiple_requests', async () => {
+  it('10 build_connector_meta_multiple_requests: starts three pulls in one step', async () => {
     const engine = new ScriptedEngine();
     for (const id of ['a', 'b', 'c']) {
       const prompt = tokens(56, id.charCodeAt(0));
@@ -144,8 +144,8 @@ describe('P node', () => {
     expect(engine.core.inspect.stats()).toMatchObject({ waitingForRemote: 3, running: 0 });
   });
 
-  it('18 no_double_read_blocks_after_reschedule, 24 remote_blocks_processed_flag_persists', async () => {
-    // The pulled request is preempted by its elder and must compute everything when it comes back.
+  it('18 no_double_read_blocks_after_reschedule, 24 remote_blocks_processed_flag_persists: pulls once', async () => {
+    // The pulling request is preempted for an older one, and must compute everything when it resumes.
     const engine = new ScriptedEngine({ numBlocks: 7, prefixCaching: false });
     engine.add(request('elder', tokens(16, 9), { maxTokens: 50 }));
     await engine.step();
@@ -160,7 +160,7 @@ describe('P node', () => {
     expect(engine.tokensOf('t2')).toHaveLength(30);
   });
 
-  it('20 kv_recompute_threshold_skips_small_transfer', async () => {
+  it('20 kv_recompute_threshold_skips_small_transfer: computes everything, and tells the holder', async () => {
     const engine = new ScriptedEngine({}, { recomputeThreshold: 256 });
     engine.add(prefillRequest('t2', tokens(40), tokens(48)));
     await engine.step();
@@ -169,11 +169,11 @@ describe('P node', () => {
       computedTokens: 40,
       noPull: { by: 'policy', reason: '40 < threshold 256' },
     });
-    // D is told at once that nobody comes.
+    // D is told at once that its hold will not be read.
     expect(engine.worker.recv('t2')!.pairs).toEqual([]);
   });
 
-  it('21 p_node_finished_holds_blocks_for_d', async () => {
+  it('21 p_node_finished_holds_blocks_for_d: leaves all parameters, and a hold with a lease of 30 s', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null));
     await engine.settle();
@@ -194,14 +194,14 @@ describe('P node', () => {
     expect(hold).toMatchObject({ direction: 'prefill', deadline: engine.clock.now() + 30_000 });
   });
 
-  it('22 cache_miss_first_turn_no_remote_pull', async () => {
+  it('22 cache_miss_first_turn_no_remote_pull: computes everything, without a reason for not pulling', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('t1', tokens(40), null, { remote_block_ids: null }));
     await engine.step();
     expect(engine.promptOf('t1')).toMatchObject({ computedTokens: 40, noPull: null });
   });
 
-  it('23 partial_remote_tokens_less_than_prompt', async () => {
+  it('23 partial_remote_tokens_less_than_prompt: pulls what D has, and computes the rest', async () => {
     const engine = await waitingPull(72, 32);
     expect(engine.status('t2')).toBe('waiting_for_remote_kvs');
     expect(engine.computed('t2')).toBe(32);
@@ -212,14 +212,14 @@ describe('P node', () => {
 });
 
 describe('D node', () => {
-  it('14 d_node_request_finished_returns_kv_params: ended by the end token', async () => {
+  it('14 d_node_request_finished_returns_kv_params: also if the end token ends it', async () => {
     const { engine, params } = await finishedDecode({ maxTokens: 20, script: [5, 6, EOS] });
     expect(engine.finishOf('d')!.reason).toBe('stop');
     expect(params).toMatchObject({ do_remote_decode: true, do_remote_prefill: false });
     expect(params.remote_block_ids![0]!.length).toBeGreaterThan(0);
   });
 
-  it('15 d_node_request_finished_delays_block_free', async () => {
+  it('15 d_node_request_finished_delays_block_free: holds its blocks for 480 s', async () => {
     const { engine } = await finishedDecode();
     expect(engine.core.inspect.requestState('d')).toMatchObject({ heldFor: 'reader' });
     const hold = engine.worker.sending.get('d')!;
@@ -234,13 +234,13 @@ describe('D node', () => {
     expect(params.remote_blocks_expiry_time).toBe((engine.clock.now() + 480_000) / 1000);
   });
 
-  it('17 d_node_partial_last_block', async () => {
+  it('17 d_node_partial_last_block: hands over the partly filled block too', async () => {
     const { params } = await finishedDecode({ maxTokens: 4 });
     expect(params.remote_block_ids![0]).toHaveLength(3);
     expect(params.remote_num_tokens).toBe(43);
   });
 
-  it('19 remote_num_tokens_bounded_by_blocks', async () => {
+  it('19 remote_num_tokens_bounded_by_blocks: names exactly the blocks that its tokens need', async () => {
     for (const maxTokens of [1, 8, 9, 10, 24, 25, 26]) {
       const { params } = await finishedDecode({ maxTokens });
       expect(params.remote_block_ids![0]).toHaveLength(Math.ceil(params.remote_num_tokens! / 16));
@@ -249,7 +249,7 @@ describe('D node', () => {
 });
 
 describe('a request that is stopped', () => {
-  it('while its KV is on its way leaves nothing to read: those tokens never came', async () => {
+  it('while its KV is on its way leaves nothing to read', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40), 4));
     await engine.step();
@@ -262,7 +262,7 @@ describe('a request that is stopped', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('during a step that gave it a further block leaves those whose tokens have KV', async () => {
+  it('during a step that allocated a further block leaves only blocks whose tokens have KV', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(32), 20, { remote_block_ids: null }));
     await engine.step();
@@ -275,7 +275,7 @@ describe('a request that is stopped', () => {
     expect(engine.worker.sending.get('d')!.blockIds).toEqual([[1, 2]]);
   });
 
-  it('after it was preempted, without blocks, names none', async () => {
+  it('after a preemption, without blocks, leaves nothing to read', async () => {
     const engine = new ScriptedEngine({ numBlocks: 9 });
     for (const [id, seed] of [
       ['first', 1],

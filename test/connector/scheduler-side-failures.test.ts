@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
-/** D waits for 99 blocks; the first `good` of them come, the rest does not. */
+/** D waits for 99 blocks, of which only the first `good` come. */
 async function failing(
   policy: 'fail' | 'recompute',
   good: number,
@@ -23,9 +23,9 @@ async function failing(
   return engine;
 }
 
-describe('policy recompute', () => {
+describe("load failure policy 'recompute'", () => {
   for (const good of [0, 50, 98]) {
-    it(`async failure from block ${good} of 99 on: what came before is kept, cached, and not computed`, async () => {
+    it(`keeps what came of a load that failed from block ${good} of 99 on, and computes only the rest`, async () => {
       const engine = await failing('recompute', good, 'failed');
       expect(engine.scheduledIn(1)).toEqual({ d: (99 - good) * 16, other: 1 });
       await engine.settle();
@@ -42,7 +42,7 @@ describe('policy recompute', () => {
     });
   }
 
-  it('test_invalid_blocks_correctness: nothing behind an invalid block is cached, even what came', async () => {
+  it('test_invalid_blocks_correctness: caches nothing behind an invalid block, even if it came', async () => {
     const engine = new ScriptedEngine({ maxNumBatchedTokens: 16 }, { loadFailurePolicy: 'recompute' });
     engine.add(decodeRequest('d', tokens(64), 3));
     await engine.step();
@@ -71,7 +71,7 @@ describe('policy recompute', () => {
     });
   });
 
-  it('a failure that names no block keeps nothing of the load', async () => {
+  it('keeps nothing of a load whose failure names no block', async () => {
     const engine = new ScriptedEngine({}, { loadFailurePolicy: 'recompute' });
     engine.add(decodeRequest('d', tokens(60), 2));
     await engine.step();
@@ -81,15 +81,15 @@ describe('policy recompute', () => {
   });
 });
 
-describe('policy fail', () => {
+describe("load failure policy 'fail'", () => {
   for (const outcome of ['failed', 'expired', 'dead'] as const) {
-    it(`test_error_propagation: '${outcome}' ends the request with an error, queues empty`, async () => {
+    it(`test_error_propagation: '${outcome}' ends the request with an error, and nothing stays queued`, async () => {
       const engine = await failing('fail', 50, outcome);
       const end = engine.endOf('d')!;
       expect(end).toMatchObject({ tokens: [], prompt: null });
       expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
       const message = `the KV of request d did not arrive (${outcome}): the test says so`;
-      // Whoever asks for what has expired is told so: it is no fault here.
+      // Asking for expired blocks is refused: it is no fault of this engine.
       const code = outcome === 'expired' ? 'refused' : 'transfer';
       expect(end.finish!.error).toEqual({ code, message });
       expect(engine.status('d')).toBeNull();
@@ -101,7 +101,7 @@ describe('policy fail', () => {
     });
   }
 
-  it("recomputes what the holder declined: it dropped the blocks in an orderly way, which is nobody's fault", async () => {
+  it('recomputes blocks that the holder declined, because dropping them was not a fault', async () => {
     const engine = await failing('fail', 0, 'declined');
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({
@@ -111,7 +111,7 @@ describe('policy fail', () => {
     expect(engine.finishOf('d')!.reason).toBe('length');
   });
 
-  it('a P node whose pull expired ends without leaving anything to send', async () => {
+  it('leaves nothing to send at a P node whose pull expired', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('p', tokens(60), tokens(48)));
     await engine.step();
@@ -122,7 +122,7 @@ describe('policy fail', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('a request aborted before its load failed just frees its blocks', async () => {
+  it('only frees the blocks of a request that was aborted before its load failed', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(60)));
     await engine.step();
@@ -134,8 +134,8 @@ describe('policy fail', () => {
   });
 });
 
-describe('what is counted of a pull that fails', () => {
-  it.each([0, 50])('is what came: %i blocks, asked for once', async (good) => {
+describe('counters of a pull that fails', () => {
+  it.each([0, 50])('count the %i blocks that came as hits, and each query once', async (good) => {
     const engine = await failing('recompute', good, 'failed');
     await engine.settle();
     expect(engine.core.inspect.stats()).toMatchObject({

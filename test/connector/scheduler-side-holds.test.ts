@@ -1,4 +1,4 @@
-/** Heartbeats for what is still to be pulled, and what gives way when a pool is full of holds. */
+/** Heartbeats for holds that are still to be read, and which holds are dropped when a pool is full of them. */
 import { describe, expect, it } from 'vitest';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
@@ -9,7 +9,7 @@ describe('heartbeats', () => {
       .flatMap((meta) => meta.heartbeats)
       .map((beat) => beat.holds.map(({ requestId }) => requestId));
 
-  it('go out for D nodes only, grouped by holder, every sixth of the lease', async () => {
+  it("are sent only for D's requests, grouped by holder, every sixth of the lease", async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d1', tokens(20, 1), 4, { remote_request_id: 'p1' }));
     engine.add(decodeRequest('d2', tokens(20, 2), 4, { remote_request_id: 'p2' }));
@@ -31,7 +31,7 @@ describe('heartbeats', () => {
     expect(beats(engine)).toHaveLength(4);
   });
 
-  it('wake a loop that sleeps', async () => {
+  it('wake a step loop that sleeps', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d1', tokens(20)));
     await engine.settle();
@@ -47,7 +47,7 @@ describe('heartbeats', () => {
     expect(engine.core.poll()).toBe(true);
   });
 
-  it('stop when the blocks came, or the request ended', async () => {
+  it('stop when the blocks have come or the request has ended', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d1', tokens(20, 1)));
     engine.add(decodeRequest('d2', tokens(20, 2)));
@@ -61,7 +61,7 @@ describe('heartbeats', () => {
     expect(beats(engine)).toHaveLength(before);
   });
 
-  it('are not sent without a holder to send them to', async () => {
+  it("are not sent without the holder's address", async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d1', tokens(20), 4, { remote_port: null }));
     await engine.settle();
@@ -69,7 +69,7 @@ describe('heartbeats', () => {
   });
 });
 
-/** A D node whose pool of 8 blocks holds two ended requests of 3 for P. */
+/** A D node that holds 3 blocks for P for each of two ended requests, of 8 blocks in its pool. */
 async function fullOfHolds() {
   const engine = new ScriptedEngine({ numBlocks: 9 });
   for (const [seed, id] of [
@@ -87,7 +87,7 @@ async function fullOfHolds() {
 }
 
 describe('a pool full of holds', () => {
-  it('drops the oldest hold for P that nobody reads, as far as needed', async () => {
+  it('drops the oldest unread hold for P, and no more holds than needed', async () => {
     const engine = await fullOfHolds();
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
     await engine.settle();
@@ -100,7 +100,7 @@ describe('a pool full of holds', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('gives way while something runs or arrives: a finished request must not take the place of those that wait', async () => {
+  it('drops holds for a waiting request even while another request loads', async () => {
     const engine = await fullOfHolds();
     engine.add(decodeRequest('loads', tokens(20, 5), 2));
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
@@ -110,7 +110,7 @@ describe('a pool full of holds', () => {
     expect(engine.status('loads')).toBe('waiting_for_remote_kvs');
   });
 
-  it('keeps its concurrency: as many forward passes as with a pool where nothing is held', async () => {
+  it('needs no more forward passes than a pool without holds', async () => {
     const passes = async (bidirectional: boolean) => {
       // Room for four requests at once.
       const engine = new ScriptedEngine({ numBlocks: 17 }, { bidirectional });
@@ -124,7 +124,7 @@ describe('a pool full of holds', () => {
     expect(await passes(true)).toBe(await passes(false));
   });
 
-  it('gives way before a request that runs beside others is preempted', async () => {
+  it('drops holds before it preempts one of several running requests', async () => {
     const engine = await fullOfHolds();
     for (const seed of [3, 4]) engine.add(request(`r${seed}`, tokens(16, seed), { maxTokens: 40 }));
     await engine.settle();
@@ -132,7 +132,7 @@ describe('a pool full of holds', () => {
     expect(engine.core.inspect.stats().preemptions).toBe(0);
   });
 
-  it('lets a request that runs alone grow instead of starting over', async () => {
+  it('drops a hold so that a request running alone can grow without a preemption', async () => {
     const engine = await fullOfHolds();
     engine.add(request('new', tokens(30, 3), { maxTokens: 40 }));
     await engine.settle();
@@ -140,7 +140,7 @@ describe('a pool full of holds', () => {
     expect(engine.worker.dropped).toEqual(['old']);
   });
 
-  it('never drops what is being read, sleeps without spinning, says who is in the way, and goes on later', async () => {
+  it('never drops what is being read: it sleeps, names the reason, and continues once it can drop', async () => {
     const engine = await fullOfHolds();
     for (const hold of engine.worker.sending.values()) hold.reading = true;
     engine.add(request('new', tokens(60, 3), { maxTokens: 3 }));
@@ -154,7 +154,7 @@ describe('a pool full of holds', () => {
       `waits for 4 blocks, 2 of 8 are free: 6 of 8 are held for P engine 'prefill-engine' until ` +
         `${time.map((part) => String(part).padStart(2, '0')).join(':')} UTC`,
     );
-    // The read ended without a notification: nothing ended here, but the hold may now be dropped.
+    // The READ ended without a notification: the hold stays, but may now be dropped.
     for (const hold of engine.worker.sending.values()) hold.reading = false;
     const waiting = engine.core.waitForChange(new AbortController().signal);
     engine.worker.change();
@@ -164,7 +164,7 @@ describe('a pool full of holds', () => {
     expect(engine.finishOf('new')!.reason).toBe('length');
   });
 
-  it('waits for the reader of a hold for D, or its lease, as long as the worker side keeps it', async () => {
+  it('waits for the reader of a hold for D as long as the worker side does not drop it', async () => {
     const engine = new ScriptedEngine({ numBlocks: 9 });
     engine.add(prefillRequest('p1', tokens(60, 1), null));
     engine.add(prefillRequest('p2', tokens(60, 2), null));
@@ -181,8 +181,8 @@ describe('a pool full of holds', () => {
     expect(engine.finishOf('p3')!.reason).toBe('length');
   });
 
-  it('takes a later load back when two loaded requests block each other', async () => {
-    // Each prefix came, neither rest fits: the blocks between went to a request that grew.
+  it('preempts the later of two loaded requests that block each other', async () => {
+    // Both prefixes came, but neither rest fits: a request that grew took the blocks.
     const engine = new ScriptedEngine({ numBlocks: 9 });
     const grows = prefillRequest('grows', tokens(15, 1), null);
     engine.add({ ...grows, sampling: { ...grows.sampling, maxTokens: 20 } });
@@ -203,7 +203,7 @@ describe('a pool full of holds', () => {
     engine.worker.finishSending('grows');
     await engine.settle();
     expect(engine.finishOf('b')).toMatchObject({ reason: 'length', numPreemptions: 1 });
-    // One block of what it pulled was still cached, and is a local hit now.
+    // One block of those that it pulled was still cached, and is now a local hit.
     const { pulledTokens, noPull } = engine.promptOf('b')!;
     expect({ pulledTokens, noPull }).toEqual({
       pulledTokens: 0,

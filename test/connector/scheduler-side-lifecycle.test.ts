@@ -4,7 +4,7 @@ import { EOS, request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
 describe('remote prefill, at the D node', () => {
-  it('basic: waits with unhashed blocks; the full ones are hashed when they came; the end frees all', async () => {
+  it('basic: full blocks are cached only once they have come, and all blocks are freed at the end', async () => {
     const engine = new ScriptedEngine({}, { bidirectional: false });
     const d = decodeRequest('d', tokens(40), 20);
     engine.model.scripts.set('d', [5, EOS]);
@@ -50,7 +50,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.scheduledIn(2)).toEqual({ local1: 1, local2: 1, d: 1 });
   });
 
-  it('no_spurious_prefix_caching: nobody hits what has not come yet', async () => {
+  it('no_spurious_prefix_caching: no request hits blocks that have not come yet', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
     engine.add(request('local', tokens(40), { maxTokens: 3 }));
@@ -64,7 +64,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.tokensOf('d').slice(0, 3)).toEqual(engine.tokensOf('local'));
   });
 
-  it('full_block_prompt: the last token runs again in place, and needs no further block', async () => {
+  it('full_block_prompt: the last token is computed again in place, and needs no further block', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(32)));
     await engine.step();
@@ -75,7 +75,7 @@ describe('remote prefill, at the D node', () => {
     expect([row.startPosition, row.tokenIds.length, row.blockIds[0]!.length]).toEqual([31, 1, 2]);
   });
 
-  it('cannot_schedule_after_recv: preempted after one step, resumes with what it pulled from the cache', async () => {
+  it('cannot_schedule_after_recv: a preempted request resumes with pulled blocks from the cache', async () => {
     // Five usable blocks: three for the local request, two for the remote one, none to grow into.
     const engine = new ScriptedEngine({ numBlocks: 6 });
     engine.add(request('local', tokens(46, 1), { maxTokens: 10 }));
@@ -94,13 +94,13 @@ describe('remote prefill, at the D node', () => {
       batch.requests.some((row) => row.requestId === 'd' && row.tokenIds.length > 1),
     );
     const row = resumed?.requests.find((one) => one.requestId === 'd');
-    // The tail block went to the local request, as tails go first.
+    // The last block went to the local request, because last blocks are reused first.
     expect(row?.startPosition).toBe(16);
     expect(engine.worker.metadata.filter((meta) => meta.reqsToRecv.has('d'))).toHaveLength(1);
     expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 31, computedTokens: 1 });
   });
 
-  it('cannot_recv: without blocks it stays waiting and no transfer starts', async () => {
+  it('cannot_recv: a request without blocks stays waiting, and no transfer starts', async () => {
     const engine = new ScriptedEngine({ numBlocks: 6 });
     engine.add(request('local', tokens(46, 1), { maxTokens: 2 }));
     await engine.step();
@@ -114,7 +114,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.worker.recv('d')!.pairs).toHaveLength(3);
   });
 
-  it('pulls only the blocks that it has not itself', async () => {
+  it('a request pulls only the blocks that are not in the local cache', async () => {
     const engine = new ScriptedEngine();
     engine.add(request('before', tokens(40), { maxTokens: 1 }));
     await engine.settle();
@@ -126,7 +126,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.promptOf('d')).toMatchObject({ localHitTokens: 32, pulledTokens: 27, computedTokens: 1 });
   });
 
-  it('a load counts as one of maxNumSeqs, so its request can run when it came', async () => {
+  it('a load counts towards maxNumSeqs, so that its request can run once it has come', async () => {
     const engine = new ScriptedEngine({ maxNumSeqs: 2 });
     engine.add(request('local', tokens(8, 1), { maxTokens: 9 }));
     engine.add(decodeRequest('d', tokens(20, 2), 3));
@@ -138,9 +138,9 @@ describe('remote prefill, at the D node', () => {
     expect(engine.scheduledIn(1)).toEqual({ local: 1, d: 1 });
   });
 
-  it('is counted with all its tokens, which others must leave room for', async () => {
+  it('a load reserves room for all tokens of its request, which is then not preempted', async () => {
     const engine = new ScriptedEngine({ blockSize: 16, numBlocks: 7, maxNumBatchedTokens: 16 });
-    // Of six blocks: a load with two has room for its third, and a prompt of four has not.
+    // Of six blocks, a load has two and reserves a third, so that a prompt of four does not fit.
     engine.add(prefillRequest('load', tokens(48, 1), tokens(48, 1).slice(0, 32)));
     engine.add(request('other', tokens(64, 2), { maxTokens: 1 }));
     await engine.step();
@@ -152,7 +152,7 @@ describe('remote prefill, at the D node', () => {
     expect(engine.finishOf('load')).toMatchObject({ reason: 'length' });
   });
 
-  it('aborted while it loads: the blocks stay until nothing writes into them any more', async () => {
+  it('a request aborted while it loads keeps its blocks until nothing writes into them any more', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
     await engine.step();
@@ -172,7 +172,7 @@ describe('remote prefill, at the D node', () => {
 });
 
 describe('remote decode, at the P node', () => {
-  it('basic: ends by length with params, blocks kept until they were read', async () => {
+  it('basic: the request ends by length, and its blocks are kept until they have been read', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('p', tokens(40), null));
     await engine.settle();
@@ -184,7 +184,7 @@ describe('remote decode, at the P node', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('short_prompt: less than a block is one block', async () => {
+  it('short_prompt: a prompt of less than a block hands over one block', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('p', tokens(5), null));
     await engine.settle();
@@ -194,7 +194,7 @@ describe('remote decode, at the P node', () => {
     });
   });
 
-  it('prefix_cache: the params name the cached blocks and the partial one too', async () => {
+  it('prefix_cache: the parameters name both the cached blocks and the partly filled one', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('p1', tokens(40), null));
     await engine.settle();
@@ -203,13 +203,13 @@ describe('remote decode, at the P node', () => {
     const [first, second] = ['p1', 'p2'].map((id) => engine.finishOf(id)!.kvTransferParams!);
     expect(first!.remote_block_ids).toEqual([[1, 2, 3]]);
     expect(second!.remote_block_ids).toEqual([[1, 2, 4]]);
-    // Both are held: the shared blocks are free only when both were read.
+    // Both are held: the shared blocks are free only once both have been read.
     engine.worker.finishSending('p1');
     await engine.settle();
     expect(engine.core.inspect.stats().usedBlocks).toBe(3);
   });
 
-  it('an end token as the only token still hands over', async () => {
+  it('a request whose only token is the end token still hands over', async () => {
     const engine = new ScriptedEngine();
     const p = prefillRequest('p', tokens(20), null);
     engine.model.scripts.set('p', [EOS]);
@@ -221,7 +221,7 @@ describe('remote decode, at the P node', () => {
     });
   });
 
-  it('the hold is known to the worker side before the params are given out', async () => {
+  it('the worker side knows the hold before the parameters are returned', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('p', tokens(20), null));
     const outputs = await engine.core.step();

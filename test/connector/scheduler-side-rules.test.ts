@@ -1,4 +1,4 @@
-/** What to pull from whom and what to hold: each rule of the scheduler side by itself. */
+/** Rules of the scheduler side, one by one: what to pull, from which holder, and what to hold. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commonPrefixLength } from '../../src/config/token-ids.ts';
@@ -7,7 +7,7 @@ import { RequestError } from '../../src/errors.ts';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
-/** A turn at P: prompt of 80, of which D has `remoteTokens`; how its prompt came to have KV. */
+/** Runs a turn at P with a prompt of 80 tokens, of which D has `remoteTokens`. Returns where the prompt's KV came from. */
 async function turn(
   connector: ConstructorParameters<typeof ScriptedEngine>[1],
   remoteTokens: readonly number[],
@@ -24,7 +24,7 @@ async function turn(
 }
 
 describe('kv_recompute_threshold', () => {
-  it('equal to the count pulls; one more does not', async () => {
+  it('equal to the number of tokens allows the pull; one more does not', async () => {
     const equal = await turn({ recomputeThreshold: 48 }, tokens(48));
     expect(equal.account).toMatchObject({ pulledTokens: 48, computedTokens: 32, noPull: null });
     const more = await turn({ recomputeThreshold: 49 }, tokens(48));
@@ -36,7 +36,7 @@ describe('kv_recompute_threshold', () => {
     expect(more.recv).toMatchObject({ pairs: [], remote: { requestId: 'remote-request' } });
   });
 
-  it('compares the tokens beyond the local hit', async () => {
+  it('is compared with the tokens beyond the local hit', async () => {
     const engine = new ScriptedEngine({}, { recomputeThreshold: 64 });
     engine.add(request('t1', tokens(40), { maxTokens: 1 }));
     await engine.settle();
@@ -51,18 +51,18 @@ describe('kv_recompute_threshold', () => {
     });
   });
 
-  it('0 pulls a single token', async () => {
+  it('of 0 allows the pull of a single token', async () => {
     expect((await turn({}, tokens(1))).account.pulledTokens).toBe(1);
   });
 
-  it("does not apply to P's blocks: D takes whatever it lacks", async () => {
+  it("does not apply to P's blocks: D pulls whatever it lacks", async () => {
     const engine = new ScriptedEngine({}, { recomputeThreshold: 1000 });
     engine.add(decodeRequest('d', tokens(40)));
     await engine.step();
     expect(engine.status('d')).toBe('waiting_for_remote_kvs');
   });
 
-  it('says so when the local hit covers it', async () => {
+  it('is not the reason if the local hit covers the offer', async () => {
     const engine = new ScriptedEngine();
     engine.add(request('t1', tokens(80), { maxTokens: 1 }));
     await engine.settle();
@@ -75,7 +75,7 @@ describe('kv_recompute_threshold', () => {
 });
 
 describe('bidirectional_kv_xfer off', () => {
-  it("ignores remote blocks, tells the holder, and gives exactly unidirectional's counts", async () => {
+  it('ignores remote blocks, tells the holder, and computes as if there were none', async () => {
     const off = await turn({ bidirectional: false }, tokens(48));
     const never = await turn({ bidirectional: false }, [], { remote_block_ids: null });
     expect(off.account).toEqual({
@@ -109,7 +109,7 @@ describe('token check', () => {
     expect(recv!.pairs.map((pair) => pair.remote)).toEqual([901, 902]);
   });
 
-  it('names the token when that leaves nothing, or too little', async () => {
+  it('names the differing token if it leaves nothing, or too little, to pull', async () => {
     const engine = new ScriptedEngine();
     engine.add(request('t1', tokens(40), { maxTokens: 1 }));
     await engine.settle();
@@ -123,7 +123,7 @@ describe('token check', () => {
     });
   });
 
-  it('holds for what P offers to D as well', async () => {
+  it('applies to what P offers to D as well', async () => {
     const engine = new ScriptedEngine();
     const other = tokens(40);
     other[33]! += 1;
@@ -135,7 +135,7 @@ describe('token check', () => {
     expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 33, computedTokens: 7 });
   });
 
-  it('needs the tokens: without them nothing is pulled', async () => {
+  it('pulls nothing if remote_token_ids is missing', async () => {
     const { account, recv } = await turn({}, tokens(48), { remote_token_ids: null });
     expect(account.noPull).toEqual({
       by: 'offer',
@@ -144,7 +144,7 @@ describe('token check', () => {
     expect(recv).toMatchObject({ pairs: [] });
   });
 
-  it("off takes the caller's word, as vLLM does, and so gets wrong KV for a rewritten history", async () => {
+  it('if off, trusts the caller as vLLM does, and so pulls wrong KV for a rewritten history', async () => {
     const engine = new ScriptedEngine({}, { tokenCheck: false });
     engine.add(prefillRequest('t2', tokens(80), rewritten, { remote_token_ids: null }));
     await engine.step();
@@ -152,7 +152,7 @@ describe('token check', () => {
     expect(engine.worker.recv('t2')!.pairs.map((pair) => pair.remote)).toEqual([901, 902, 903]);
   });
 
-  it('off still pairs by index when the prompt is shorter', async () => {
+  it('if off, still pairs blocks by index when the prompt is shorter', async () => {
     const engine = new ScriptedEngine({}, { tokenCheck: false });
     engine.add(prefillRequest('t2', tokens(20), tokens(80), { remote_token_ids: null }));
     await engine.step();
@@ -162,7 +162,7 @@ describe('token check', () => {
 
 describe('invalid parameters', () => {
   for (const key of ['remote_engine_id', 'remote_request_id', 'remote_host', 'remote_port']) {
-    it(`without ${key} nothing is pulled, and nobody is notified`, async () => {
+    it(`without ${key} pull nothing, and nobody is notified`, async () => {
       const { account, recv, waits } = await turn({}, tokens(48), { [key]: null });
       expect(waits).toBe(false);
       expect(account.noPull).toEqual({
@@ -173,7 +173,7 @@ describe('invalid parameters', () => {
     });
   }
 
-  it('fewer blocks than the tokens need: no pull, the holder is told', async () => {
+  it('with fewer blocks than the tokens need pull nothing, and the holder is told', async () => {
     const { account, recv } = await turn({}, tokens(48), { remote_block_ids: [[7, 8]] });
     expect(account.noPull).toEqual({
       by: 'offer',
@@ -182,7 +182,7 @@ describe('invalid parameters', () => {
     expect(recv).toMatchObject({ pairs: [] });
   });
 
-  it('neither role: the request takes no part in transfers', async () => {
+  it('with neither role keep the request out of transfers', async () => {
     const engine = new ScriptedEngine();
     engine.add(
       request(
@@ -201,7 +201,7 @@ describe('invalid parameters', () => {
 
 describe('a request that never ran', () => {
   for (const make of [prefillRequest, decodeRequest] as const) {
-    it(`${make.name}: aborted while waiting, its holder is told to free`, async () => {
+    it(`makes its holder free the blocks if it is aborted while waiting (${make.name})`, async () => {
       const engine = new ScriptedEngine({ maxNumSeqs: 1 });
       engine.add(request('first', tokens(8), { maxTokens: 3 }));
       const late =
@@ -218,7 +218,7 @@ describe('a request that never ran', () => {
     });
   }
 
-  it('refused at the door, its holder is told to free', async () => {
+  it('makes its holder free the blocks if it is refused on arrival', async () => {
     const engine = new ScriptedEngine({ maxModelLen: 30 });
     expect(() => engine.add(decodeRequest('x', tokens(40)))).toThrow(RequestError);
     expect(engine.core.poll()).toBe(true);
@@ -228,8 +228,8 @@ describe('a request that never ran', () => {
   });
 });
 
-describe('pairs', () => {
-  it('are those of one index, for what is beyond the local hit, null blocks left out', () => {
+describe('pairBlocks and commonPrefixLength', () => {
+  it('pairBlocks pairs blocks by index beyond the local hit, and omits null blocks', () => {
     const local = [
       [5, 6, 7, 8],
       [9, 0, 10, 11],
@@ -247,7 +247,7 @@ describe('pairs', () => {
     ]);
   });
 
-  it('common prefix: as long as both agree', () => {
+  it('commonPrefixLength is how far both lists agree', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(2)), fc.array(fc.nat(2)), (a, b) => {
         const n = commonPrefixLength(a, b);

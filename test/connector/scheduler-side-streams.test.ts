@@ -1,10 +1,10 @@
-/** What the scheduler side tells of a prompt that is read while it is computed, and of one that reads so. */
+/** What the scheduler side reports of a prompt that is read while it is computed, and of a request with a streamed READ. */
 import { describe, expect, it } from 'vitest';
 import { request } from '../engine/fakes.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
 describe('a prompt that is read while it is computed', () => {
-  it('is told before its blocks are another’s: a preemption gives them back at once', async () => {
+  it('is reported without blocks when a preemption frees them', async () => {
     const engine = new ScriptedEngine({ numBlocks: 7, maxNumBatchedTokens: 20, prefixCaching: false });
     engine.add(request('elder', tokens(16, 1), { maxTokens: 40 }));
     const streamed = prefillRequest('p', tokens(64, 2), null, { streamed: true });
@@ -17,7 +17,7 @@ describe('a prompt that is read while it is computed', () => {
     expect(engine.finishOf('p')).toMatchObject({ reason: 'length' });
   });
 
-  it('names the blocks that have KV, and no further one of its table', async () => {
+  it('is reported with the blocks that have KV, and no further ones of its table', async () => {
     const engine = new ScriptedEngine({}, { loadFailurePolicy: 'recompute' });
     engine.add(prefillRequest('p', tokens(64), tokens(64).slice(0, 48), { streamed: true }));
     await engine.step();
@@ -30,7 +30,7 @@ describe('a prompt that is read while it is computed', () => {
   });
 });
 
-describe('a request that reads so', () => {
+describe('a request with a streamed READ', () => {
   const reads = async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40), 4, { streamed: true, remote_block_ids: null }));
@@ -40,7 +40,7 @@ describe('a request that reads so', () => {
     return { engine, cancelled };
   };
 
-  it('and is aborted takes its READ back', async () => {
+  it('cancels the READ when it is aborted', async () => {
     const { engine, cancelled } = await reads();
     engine.core.abortRequest('d');
     expect(engine.core.poll()).toBe(true);
@@ -51,7 +51,7 @@ describe('a request that reads so', () => {
     expect(engine.isEmpty).toBe(true);
   });
 
-  it('and has read has nothing to take back', async () => {
+  it('cancels nothing after the READ has ended', async () => {
     const { engine, cancelled } = await reads();
     engine.receive('d');
     await engine.settle();

@@ -1,4 +1,4 @@
-/** One engine with the real scheduler side, and a worker side that does what the test says: no peer, no bytes. */
+/** One engine with the real scheduler side, and a worker side that the test controls: no peer, no bytes. */
 import type { ConnectorConfig, KvTransferParams, NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlSchedulerSide } from '../../src/connector/nixl/scheduler-side.ts';
@@ -28,7 +28,7 @@ export const connectorDefaults: ConnectorConfig = {
   },
 };
 
-/** What tests change of the settings. */
+/** Settings that a test changes. */
 export type Changes = Partial<NixlConfig & Omit<ConnectorConfig, 'nixl'>>;
 
 export function connectorWith({
@@ -51,7 +51,7 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
   readonly metadata: NixlMetadata[] = [];
   readonly sending = new Map<string, SendRequest & { reading: boolean }>();
   readonly dropped: string[] = [];
-  /** Under which the engine asked for a hold's end. */
+  /** The pressures under which the engine asked to drop a hold. */
   readonly pressures: Pressure[] = [];
   #output = empty();
   #wake: () => void = () => {};
@@ -98,7 +98,7 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
     this.#wake();
   }
 
-  /** Nothing ended, and yet something may be dropped that could not be. */
+  /** Nothing ended, but a hold may now be dropped that could not be before. */
   change(): void {
     this.#output.changed = true;
     this.#wake();
@@ -115,7 +115,7 @@ export class ScriptedWorker implements KvConnectorWorker<NixlMetadata>, Connecto
     this.finishRecving(requestId);
   }
 
-  /** The last recv of this request. */
+  /** The last pull of this request; null if there was none. */
   recv(requestId: string): RecvRequest | null {
     return this.metadata.findLast((m) => m.reqsToRecv.has(requestId))?.reqsToRecv.get(requestId) ?? null;
   }
@@ -153,7 +153,7 @@ export class ScriptedEngine extends TestEngine {
     this.clock = clock;
   }
 
-  /** The pull's blocks come, all of them or only the first few. */
+  /** The pull's blocks come: all of them, or only the first numBlocks. */
   arrive(requestId: string, numBlocks = Number.POSITIVE_INFINITY): void {
     const recv = this.worker.recv(requestId)!;
     const local = recv.pairs.slice(0, numBlocks).map((pair) => pair.local);
@@ -161,7 +161,7 @@ export class ScriptedEngine extends TestEngine {
     this.model.arrive(requestId, blockIds, local, numComputedTokens);
   }
 
-  /** The pull ends well. */
+  /** The pull succeeds. */
   receive(requestId: string): void {
     this.arrive(requestId);
     this.worker.finishRecving(requestId);
@@ -184,7 +184,7 @@ export class ScriptedEngine extends TestEngine {
   }
 }
 
-/** What the other engine left: numTokens of these tokens, in blocks 901, 902, ... */
+/** Parameters that the other engine left: it has numTokens of these tokens, in blocks 901, 902, ... */
 function remote(tokenIds: readonly number[], overrides: Partial<KvTransferParams> = {}): KvTransferParams {
   const numTokens = overrides.remote_num_tokens ?? tokenIds.length;
   return {
@@ -202,7 +202,7 @@ function remote(tokenIds: readonly number[], overrides: Partial<KvTransferParams
   };
 }
 
-/** A P node's request: one token, blocks held for D. `remoteTokens`: what D left of the last turn. */
+/** A P node's request: one token, blocks held for D. `remoteTokens`: the tokens that D holds; null: none. */
 export function prefillRequest(
   id: string,
   prompt: readonly number[],

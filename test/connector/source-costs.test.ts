@@ -1,4 +1,4 @@
-/** Which sources are cheapest, by hand: a token takes 2 ms to compute, a pull 20 ms and 0.1 ms a token, a block to load 4 ms. */
+/** The cheapest sources, by hand: computing takes 2 ms per token, a pull 20 ms + 0.1 per token, a load 6 ms + 4 per block. */
 import { describe, expect, it } from 'vitest';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
@@ -23,8 +23,8 @@ const costs = (changes: Partial<SourceCostsDeps> = {}) =>
   });
 const rest = { localHitTokens: 32, promptTokens: 500, holderRequests: null };
 
-describe('sources by cost', () => {
-  it('a load is a fixed time and one for each block, behind those under way', () => {
+describe('SourceCosts', () => {
+  it('predicts a load as a fixed time plus a time per block, including blocks of loads in progress', () => {
     expect(costs().loadMs(0)).toBe(0);
     expect(costs().loadMs(16)).toBeCloseTo(10, 9);
     expect(costs().loadMs(17)).toBeCloseTo(14, 9);
@@ -35,63 +35,63 @@ describe('sources by cost', () => {
     expect(busy.loadMs(16)).toBeCloseTo(10, 9);
   });
 
-  it('a plan spares what it need not compute, less what it moves: bytes one after the other, waiting at once', () => {
+  it('counts as saving the computing less the transfers, whose fixed waits overlap and bytes do not', () => {
     expect(costs().savingMs({ stored: 32, pulled: 0 }, rest)).toBeCloseTo(64 - 14, 9);
     expect(costs().savingMs({ stored: 0, pulled: 100 }, rest)).toBeCloseTo(200 - 30, 9);
     expect(costs().savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - (20 + 8 + 10), 9);
   });
 
-  it('over a modelled link both come at once, and the slower one counts', () => {
+  it('counts only the slower of both sources over modelled links', () => {
     const linked = costs({ linked: true });
     expect(linked.savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - 30, 9);
     expect(linked.savingMs({ stored: 160, pulled: 10 }, rest)).toBeCloseTo(340 - 46, 9);
   });
 
-  it('what any transfer adds is there once, for a load as for a pull', () => {
+  it('counts the overhead of a transfer once, for a load, a pull or both', () => {
     const dear = costs({ pulls: costsOf(20, 0.1, 2, 7) });
     expect(dear.savingMs({ stored: 32, pulled: 0 }, rest)).toBeCloseTo(64 - 14 - 7, 9);
     expect(dear.savingMs({ stored: 0, pulled: 100 }, rest)).toBeCloseTo(200 - 30 - 7, 9);
     expect(dear.savingMs({ stored: 32, pulled: 100 }, rest)).toBeCloseTo(264 - 38 - 7, 9);
   });
 
-  /** 96 tokens in the store, and 32 more at the peer, which has those before too. */
+  /** The store has 96 tokens; the peer has those and 32 more. */
   const PLANS = {
     both: { stored: 96, pulled: 32 },
     store: { stored: 96, pulled: 0 },
     peer: { stored: 0, pulled: 128 },
   };
   it.each([
-    // Of 128 tokens: both 20 + 24 + 3.2, the store 30 and 64 to compute, the peer 32.8, computing 256.
-    ['peer', 'quick to all of it', {}],
-    // Both max(30, 23.2), the peer 32.8: what comes at once costs as the slower.
-    ['both', 'one link each', { linked: true }],
-    // A byte moved by the peer is dear: both 20 + 24 + 96, the store 94, the peer 404, computing 256.
+    // Of 128 tokens: both 20 + 24 + 3.2, the store 30 + 64 to compute the rest, the peer 32.8, computing 256.
+    ['peer', 'the default costs', {}],
+    // Both max(30, 23.2), the peer 32.8: of concurrent transfers, the slower one counts.
+    ['both', 'one link for each source', { linked: true }],
+    // Bytes from the peer are expensive: both 20 + 24 + 96, the store 94, the peer 404, computing 256.
     ['store', 'a slow peer', { pulls: costsOf(20, 3) }],
     // The peer is far away: both 200 + 24 + 3.2, the store 30 + 64, the peer 212.8, computing 256.
     ['store', 'a far peer', { pulls: costsOf(200, 0.1) }],
     // Both 60 + 24 + 3.2, the store 84 + 64, the peer 32.8.
     ['peer', 'a far store', { load: { ...load, fixed_ms: 60 } }],
     // Computing takes 12.8.
-    [null, 'quick to compute', { pulls: costsOf(20, 0.1, 0.1) }],
-    // Both are far, and together no farther than one: 100 over a link; each alone 100 and more to compute.
+    [null, 'fast computing', { pulls: costsOf(20, 0.1, 0.1) }],
+    // Both are far, but concurrently no slower than one: 100 over links; each alone takes 100 and leaves more to compute.
     [
       'both',
-      'far, and far at once',
+      'both sources far, over links',
       { linked: true, load: { ...load, fixed_ms: 70 }, pulls: costsOf(90, 0.2) },
     ],
-  ] as const)('takes %s: %s', (wanted, _, changes) => {
+  ] as const)('chooses %s with %s', (wanted, _, changes) => {
     const plans = Object.entries(PLANS).map(([name, plan]) => ({ name, ...plan }));
     expect(costs(changes).choose(plans, rest).plan?.name ?? null).toBe(wanted);
   });
 
-  it('no plan, none that spares anything, and the first of equal ones', () => {
+  it('chooses nothing if no plan saves time, and the first of equal plans', () => {
     expect(costs().choose([], rest).plan).toBeNull();
     expect(costs().choose([{ stored: 0, pulled: 8 }], rest).plan).toBeNull();
     const equal = { stored: 32, pulled: 100 };
     expect(costs().choose([{ ...equal, name: 'first' }, equal], rest).plan).toMatchObject({ name: 'first' });
   });
 
-  it('learns from loads: what was dear and comes quickly is taken again', () => {
+  it('learns from loads, and chooses a source again that was expensive and became fast', () => {
     const plan = { stored: 16, pulled: 0 };
     const dear = costs({ load: { ...load, fixed_ms: 40 } });
     expect(dear.choose([plan], rest).plan).toBeNull();
@@ -102,8 +102,8 @@ describe('sources by cost', () => {
     expect(dear.choose([plan], rest).plan).toBe(plan);
   });
 
-  it('what looked dear in a busy hour is asked again within a share of what is served, and is taken from then on', () => {
-    // 10 ms when asked; it was measured as 300.
+  it('retries, within a budget, a source that looked expensive, and keeps choosing it if it is fast', () => {
+    // A load takes 10 ms, but was measured as 300 ms.
     const wrong = costs({ load: { ...load, fixed_ms: 300 } });
     const plan: SourcePlan = { stored: 64, pulled: 0 };
     let lost = 0;
@@ -124,7 +124,7 @@ describe('sources by cost', () => {
     expect(lost).toBeLessThan(0.05 * served);
   });
 
-  it('a choice that is only looked at, again and again, counts once', () => {
+  it('does not retry because of choices that are not settled', () => {
     const wrong = costs({ load: { ...load, fixed_ms: 300 } });
     for (let i = 0; i < 1000; i++) expect(wrong.choose([{ stored: 64, pulled: 0 }], rest).plan).toBeNull();
   });

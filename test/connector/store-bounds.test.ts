@@ -1,4 +1,4 @@
-/** Hundreds of turns beside a store with room for few blocks: nothing that counts grows. Policy only, a virtual clock. */
+/** Hundreds of turns with a store for few blocks: no state grows. Policy only, on a virtual clock. */
 import { expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import { tokens } from '../engine/fakes.ts';
@@ -8,7 +8,7 @@ const TURNS = 500;
 const AT_ONCE = 25;
 const SLOTS = 12;
 
-it(`${TURNS} turns: the store keeps within its ${SLOTS} blocks, and leaves no lease, no hold and no block in use`, async () => {
+it(`${TURNS} turns keep the store within its ${SLOTS} blocks, and leave no lease, hold or block in use`, async () => {
   const sizes = { prefixCaching: false };
   const cluster = new PolicyCluster(
     sizes,
@@ -25,14 +25,14 @@ it(`${TURNS} turns: the store keeps within its ${SLOTS} blocks, and leaves no le
   for (let first = 0; first < TURNS; first += AT_ONCE) {
     const turns = Array.from({ length: AT_ONCE }, (_, i) => {
       const turn = first + i;
-      // Some prompts come again, most do not.
+      // Some prompts are repeated, most are not.
       const prompt = tokens(40, turn % 7 === 0 ? 3 : turn);
       return cluster.turn(`t${turn}`, prompt, { maxTokens: 2 }, null);
     });
     await cluster.finish(Promise.all(turns));
     most = Math.max(most, catalog.size);
     catalog.checkIntegrity();
-    // Of the test, not of the engines.
+    // These lists belong to the test, not to the engines.
     for (const { outputs, model } of [cluster.p, cluster.d]) outputs.length = model.batches.length = 0;
     cluster.taken.length = 0;
   }

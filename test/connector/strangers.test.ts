@@ -1,4 +1,4 @@
-/** What a hold does for who is not its reader: nothing, whatever the parameters say, and it says nothing either. */
+/** A hold gives nothing to anyone but its reader, whatever their parameters say, and reveals nothing either. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -37,12 +37,12 @@ const others = claimPrefix(true)(range(1, 48), 48, null);
 describe('a READ', () => {
   const right: ReadClaim = { held: ALL, prompt: ALL };
   const cases: Record<string, [requestId: string, blocks: number[], claim: ReadClaim]> = {
-    'of an id that nobody has': ['guessed', [1, 2, 3], right],
-    'by who does not know the tokens': ['r@prefill', [1, 2, 3], { held: others, prompt: others }],
-    'by who knows some': ['r@prefill', [1], { held: claimOf(16), prompt: claimOf(16) }],
+    'of an unknown id': ['guessed', [1, 2, 3], right],
+    'without knowledge of the tokens': ['r@prefill', [1, 2, 3], { held: others, prompt: others }],
+    'with knowledge of only some tokens': ['r@prefill', [1], { held: claimOf(16), prompt: claimOf(16) }],
     'for a prompt of other tokens': ['r@prefill', [1, 2, 3], { held: ALL, prompt: others }],
     'for a longer prompt': ['r@prefill', [1, 2, 3], { held: ALL, prompt: claimOf(49) }],
-    'under another cache_salt': [
+    'under a different cache_salt': [
       'r@prefill',
       [1, 2, 3],
       { held: claimOf(48, 'theirs'), prompt: claimOf(48, 'theirs') },
@@ -55,7 +55,7 @@ describe('a READ', () => {
     'of a block too many': ['r@prefill', [1, 1, 2, 3], right],
   };
   for (const [what, [requestId, blocks, claim]] of Object.entries(cases)) {
-    it(`${what}: refused, with nothing read or freed, and the reader's turn goes on`, async () => {
+    it(`${what} is refused, reads and frees nothing, and does not affect the hold's reader`, async () => {
       const { p, d } = holding();
       pull(d, p, 'foreign', pairsOf(blocks, range(7, blocks.length)), { requestId, claim });
       const { outcome, message } = (await nextOutput(d)).failedRecving[0]!;
@@ -69,7 +69,7 @@ describe('a READ', () => {
     });
   }
 
-  it('of what was read to its end: refused, to its first reader too', async () => {
+  it('of a hold that was read completely is refused, even to its first reader', async () => {
     const { p, d } = holding();
     for (const id of ['r', 'second']) {
       pull(d, p, id, pairsOf([1, 2, 3], [7, 8, 9]), { requestId: 'r@prefill' });
@@ -78,7 +78,7 @@ describe('a READ', () => {
     }
   });
 
-  it('of what expired or was dropped: only who would have been served is told so', async () => {
+  it('of a hold that expired or was dropped is explained only to its own reader', async () => {
     for (const [outcome, kept, end] of [
       ['expired', lease, (nodes: ReturnType<typeof holding>) => nodes.clock.advance(LEASE_MS)],
       ['declined', ttl, ({ p }: ReturnType<typeof holding>) => p.worker.holds.dropOldest('stuck')],
@@ -96,7 +96,7 @@ describe('a READ', () => {
     }
   });
 
-  it('of a sequence that is still computed, for another prompt: refused', async () => {
+  it('of a sequence that is still being computed is refused with other tokens or another salt', async () => {
     const { p, d } = makeNodes();
     const computed = { blockIds: [[1, 2, 3]], numTokens: 48, tokenIds: range(0, 48), cacheSalt: null };
     for (const claim of [
@@ -117,7 +117,7 @@ describe('a READ', () => {
     }
   });
 
-  it('with the token check off is of any prompt, and of no other salt, id or block all the same', async () => {
+  it('with the token check off may have any tokens, but no other salt, block order or length', async () => {
     const numbersOnly = claimPrefix(false);
     const config = { tokenCheck: false };
     for (const [cacheSalt, blocks, numTokens, outcomes] of [
@@ -134,7 +134,7 @@ describe('a READ', () => {
   });
 });
 
-it('a READ that names blocks of a group that there is not is refused', () => {
+it('a READ that names blocks of a group that does not exist is refused', () => {
   const onEnd = () => {};
   const clock = new TestClock();
   const claim = claimPrefix(true);
@@ -157,7 +157,7 @@ it('a READ that names blocks of a group that there is not is refused', () => {
 });
 
 describe('a message', () => {
-  it('of who does not know the tokens ends no hold, now or later', async () => {
+  it('without knowledge of the tokens ends no hold, present or future', async () => {
     const { p, d, clock } = holding();
     const foreign = { held: others, prompt: claimOf(0) };
     pull(d, p, 'foreign', [], { requestId: 'r@prefill', claim: foreign });
@@ -170,7 +170,7 @@ describe('a message', () => {
     expect((await nextOutput(p)).finishedSending).toEqual(['r@prefill']);
   });
 
-  it('of who does not know the tokens renews no lease', async () => {
+  it('without knowledge of the tokens renews no lease', async () => {
     const { p, d, clock } = holding();
     const { deadline } = p.worker.holds.list()[0]!;
     clock.advance(LEASE_MS - 1);
@@ -189,7 +189,7 @@ describe('a message', () => {
 const PROMPT = tokens(40);
 const OTHER = tokens(40, 9);
 
-/** Something of the id, the tokens or the salt is not known to the stranger; all else may be made up at will. */
+/** The stranger lacks the exact id, tokens or salt; everything else may be right or made up. */
 const attack = fc
   .record({
     at: fc.constantFrom('p', 'd'),
@@ -207,7 +207,7 @@ const attack = fc
 
 type Attack = typeof attack extends fc.Arbitrary<infer T> ? T : never;
 
-/** Parameters that the owner has, as a stranger sends them. */
+/** The owner's parameters, as forged by a stranger. */
 function forged(owner: KvTransferParams, history: readonly number[], a: Attack) {
   const right = owner.remote_token_ids!;
   const ids = owner.remote_block_ids![0]!;
@@ -237,7 +237,7 @@ function forged(owner: KvTransferParams, history: readonly number[], a: Attack) 
   return { prompt: prompt[a.prompt], more: { kvTransferParams, cacheSalt: a.cacheSalt } };
 }
 
-/** Runs a request to its end, whatever else goes on. */
+/** Runs a request to its end. */
 async function ended(cluster: PolicyCluster, at: 'p' | 'd', entry: ReturnType<typeof request>) {
   const node = cluster[at];
   const stream = await node.submit(entry);
@@ -247,14 +247,14 @@ async function ended(cluster: PolicyCluster, at: 'p' | 'd', entry: ReturnType<ty
 
 const heldBy = (node: PolicyNode) => node.holds.list().map(({ requestId }) => requestId);
 
-/** Tokens that it did not compute: a stranger who knows prompt and salt may have left some in the cache, and they are right. */
+/** Tokens not computed. A stranger who knows prompt and salt may have left some of them in the cache, where they are right. */
 function accountedFor(node: PolicyNode, requestId: string): number {
   const { localHitTokens, pulledTokens } = node.promptOf(requestId)!;
   return localHitTokens + pulledTokens;
 }
 
 it.each(['fail', 'recompute'] as const)(
-  "%s: whatever strangers send, they get one refusal or right tokens, and the owner's turn is as if they had not been there",
+  "%s: strangers get a refusal or right tokens, and do not affect the owner's turn",
   async (loadFailurePolicy) => {
     const seen = { refused: 0, computed: 0 };
     const play = async (attacks: Attack[], threshold: number, prefixCaching: boolean) => {

@@ -1,4 +1,4 @@
-/** Sequences that are read while they are computed: who sees what, who is woken, and what is revoked. No transport. */
+/** Sequences that are read while they are computed: what readers see, when they are woken, what is revoked. No transport. */
 import { describe, expect, it } from 'vitest';
 import { REFUSED, REMEMBERED_ENDS } from '../../src/connector/nixl/hold-ends.ts';
 import { HoldTable } from '../../src/connector/nixl/holds.ts';
@@ -41,7 +41,7 @@ function start() {
     streams.held(id);
   };
   const open = (id: string, shown = of(10)) => streams.gate(id, shown, 'decode-0');
-  /** What it is told of the block, or 'waits'. */
+  /** What the stream answers for the block, or 'waits' if nothing yet. */
   const look = async (stream: BlockStream, index: number) => {
     let told: Awaited<ReturnType<BlockStream['ready']>> | 'waits' = 'waits';
     const stop = new AbortController();
@@ -58,7 +58,7 @@ function start() {
 }
 
 describe('a reader', () => {
-  it('sees whole blocks as they have KV, and is woken by its own request alone', async () => {
+  it('sees whole blocks once they have KV, and is woken only by its own request', async () => {
     const { streams, computed, open } = start();
     const stream = open('r');
     const told: string[] = [];
@@ -82,7 +82,7 @@ describe('a reader', () => {
     ['other tokens held', of(9, 10)],
     ['another prompt', of(10, 9)],
   ])(
-    'that shows %s is refused while it is computed, and pins nothing of what is held then',
+    'that claims %s is refused, and pins the later hold only if it knows the held tokens',
     async (_, shown) => {
       const { holds, computed, hold, open, look } = start();
       computed('r', [5, 6, 7], 8);
@@ -93,14 +93,14 @@ describe('a reader', () => {
     },
   );
 
-  it('that does not know what is held is refused it', async () => {
+  it('that does not know the held tokens is refused', async () => {
     const { hold, open, look } = start();
     hold('r', [[5, 6, 7]]);
     expect(await look(open('r', of(9, 10)), 0)).toEqual(REFUSED);
     expect(await look(open('r'), 2)).toMatchObject({ blockIds: [[5, 6, 7]], numBlocks: 3 });
   });
 
-  it('reads as far as the longest of the groups goes', async () => {
+  it('can read as far as the longest group goes', async () => {
     const { hold, open, look } = start();
     hold('r', [[5, 6, 7], [8]]);
     const stream = open('r');
@@ -108,7 +108,7 @@ describe('a reader', () => {
     expect(await look(stream, 3)).toMatchObject({ outcome: 'failed' });
   });
 
-  it('pins what is held for it at once, others not, and lets go once', async () => {
+  it("pins its request's hold as soon as that is made, and unpins it once", async () => {
     const { holds, ended, computed, hold, open } = start();
     computed('r', [5, 6, 7], 8);
     computed('s', [8, 9, 10], 8);
@@ -126,7 +126,7 @@ describe('a reader', () => {
     expect(holds.list()).toMatchObject([{ requestId: 's', reading: false }]);
   });
 
-  it('of a request that nobody hears of is told so when its patience is at an end; of one that is known it waits on', async () => {
+  it('fails if its request has not arrived in time, but keeps waiting for one that has', async () => {
     const { clock, computed, open } = start();
     const told: unknown[] = [];
     const { signal } = new AbortController();
@@ -152,7 +152,7 @@ describe('a reader', () => {
   });
 });
 
-it('blocks that were given back are revoked, those that are as they were or more are not', async () => {
+it('blocks are revoked when they are freed, but not when they stay or further ones are added', async () => {
   const { computed, open, look } = start();
   computed('r', [5, 6], 8);
   const stream = open('r');
@@ -167,7 +167,7 @@ it('blocks that were given back are revoked, those that are as they were or more
   expect(after).toMatchObject({ blockIds: [[8, 9]], revoked: { aborted: false } });
 });
 
-it('a reader of a request without blocks starves it, and says so when it or the request comes; not for others, nor when it left', () => {
+it('a reader of a request without blocks is reported as starving, until it leaves or blocks come', () => {
   const { streams, computed, open, starvings } = start();
   computed('r', [], 0);
   computed('s', [5], 4);
@@ -189,7 +189,7 @@ it('a reader of a request without blocks starves it, and says so when it or the 
   other.finished();
 });
 
-it('of very many that ended the oldest are forgotten', async () => {
+it('only the last REMEMBERED_ENDS requests that ended are remembered', async () => {
   const { streams, open, look } = start();
   for (let i = 0; i <= REMEMBERED_ENDS; i++) streams.ended(`r${i}`);
   expect(await look(open('r0'), 0)).toBe('waits');

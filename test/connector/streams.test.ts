@@ -1,4 +1,4 @@
-/** A READ of a sequence that is still computed: worker sides and transport as they are, memory instead of a GPU. */
+/** READs of a sequence that is still being computed: real worker sides and transport, memory instead of a GPU. */
 
 import { describe, expect, it } from 'vitest';
 import type { TestClock } from '../clock.ts';
@@ -17,10 +17,10 @@ import {
 
 const P_ID = 'r@prefill';
 
-/** The prompt that is computed at P, unless it says otherwise. */
+/** Default length of the prompt computed at P, in tokens. */
 const PROMPT = 40;
 
-/** D's local blocks 21, 22, ... for the sequence's blocks from `first` on. */
+/** D starts to read numBlocks of the sequence's blocks, from `first` on. Local blocks: 21 + first, 22 + first, ... */
 function stream(d: Node, p: Node, numBlocks: number, { first = 0, numTokens = PROMPT } = {}) {
   const pairs = Array.from({ length: numBlocks }, (_, i) => ({
     group: 0,
@@ -33,7 +33,7 @@ function stream(d: Node, p: Node, numBlocks: number, { first = 0, numTokens = PR
   d.worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
 }
 
-/** numTokens of them have KV. */
+/** P reports these blocks, with KV for numTokens tokens. */
 const computed = (p: Node, blockIds: number[], numTokens: number, promptTokens = PROMPT) => {
   const prompt = { tokenIds: range(0, promptTokens), cacheSalt: null };
   p.worker.startLoadKv(
@@ -49,7 +49,7 @@ const hold = (p: Node, blockIds: number[], clock: TestClock, promptTokens = PROM
   p.worker.startLoadKv(metadata({ reqsToSend: new Map([[P_ID, send]]) }));
 };
 
-/** Which of D's blocks have what P's had. */
+/** Those of P's blocks whose content D has. */
 const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
   blockIds.filter((id, i) => {
     const want = p.memory.block(0, id);
@@ -57,7 +57,7 @@ const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
   });
 
 describe('a streamed READ', () => {
-  it('that comes before its request gets each block when it is there, the last when the prompt is complete', async () => {
+  it('that comes before its request gets each block once it is full, and the last once P holds them', async () => {
     const { p, d, clock } = makeNodes();
     stream(d, p, 3);
     await turns();
@@ -75,7 +75,7 @@ describe('a streamed READ', () => {
     expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
   });
 
-  it('that waits for a request without blocks lets a hold for D go, and says so', async () => {
+  it('that waits for a request without blocks lets a hold for D be dropped, and reports that', async () => {
     const { p, d, clock } = makeNodes();
     holdFor(p, 'other', [9], lease(clock));
     computed(p, [], 0);
@@ -90,7 +90,7 @@ describe('a streamed READ', () => {
     expect(p.worker.holds.dropOldest('stuck')).toBeNull();
   });
 
-  it('counts as moving the time of its chunks, not that in which it waits for blocks', async () => {
+  it('counts as moving only the time of its chunks, not the wait for blocks', async () => {
     const { p, d, clock } = makeNodes();
     d.memory.onCommit = () => clock.advance(5);
     stream(d, p, 3);
@@ -104,7 +104,7 @@ describe('a streamed READ', () => {
     expect({ wallMs, movingMs }).toEqual({ wallMs: 510, movingMs: 10 });
   });
 
-  it('that comes when P is done reads what is held, from where its own hit ends', async () => {
+  it('that comes after P has finished reads the hold, from where the local hit ends', async () => {
     const { p, d, clock } = makeNodes();
     computed(p, [4, 5, 6], 40);
     hold(p, [4, 5, 6], clock);
@@ -113,7 +113,7 @@ describe('a streamed READ', () => {
     expect(arrived(d, p, [5, 6], 1)).toEqual([5, 6]);
   });
 
-  it('never submits a gather of blocks that were given back, and takes the rest from where it is computed again', async () => {
+  it('never gathers blocks that were freed, and reads the rest from where it is computed again', async () => {
     let open = () => {};
     const gate = new Promise<void>((resolve) => {
       open = resolve;
@@ -146,7 +146,7 @@ describe('a streamed READ', () => {
     hold(p, [11, 12, 13, 14, 15], clock, 80);
     expect((await nextOutput(d)).failedRecving).toEqual([]);
     expect(gathered).toEqual([1, 2, 13, 14, 15]);
-    // As they were read, not where the rest was first computed.
+    // The blocks that were read, not those in which the rest was first computed.
     expect(d.chunks.flat()).toEqual([
       [1, 21],
       [2, 22],
@@ -157,7 +157,7 @@ describe('a streamed READ', () => {
     expect(arrived(d, p, [11, 12, 13, 14, 15])).toEqual([11, 12, 13, 14, 15]);
   });
 
-  it("is declined when P's request ends early, before or after it was heard of", async () => {
+  it("is declined if P's request ends early, whether or not it had arrived", async () => {
     for (const heard of [true, false]) {
       const { p, d } = makeNodes();
       stream(d, p, 3);
@@ -171,7 +171,7 @@ describe('a streamed READ', () => {
     }
   });
 
-  it('of a request that nobody ever hears of fails after the lease', async () => {
+  it('of a request that never arrives fails after the lease', async () => {
     const { p, d, clock } = makeNodes();
     stream(d, p, 1);
     await turns();
@@ -184,7 +184,7 @@ describe('a streamed READ', () => {
     expect(failedRecving[0]!.message).toMatch(/it has not arrived/);
   });
 
-  it('that nobody wants any more ends at once, and P frees what it would have held', async () => {
+  it('that is cancelled ends at once, and P frees what it would have held', async () => {
     const { p, d, clock } = makeNodes();
     stream(d, p, 3);
     computed(p, [1, 2, 3], 20);
@@ -197,7 +197,7 @@ describe('a streamed READ', () => {
     expect(p.worker.holds.list()).toEqual([]);
   });
 
-  it('that reaches beyond the sequence fails', async () => {
+  it('that reaches beyond the end of the sequence fails', async () => {
     const { p, d, clock } = makeNodes();
     computed(p, [1, 2], 20);
     hold(p, [1, 2], clock);
@@ -207,7 +207,7 @@ describe('a streamed READ', () => {
     );
   });
 
-  it("ends 'dead' with its holder", async () => {
+  it("ends as 'dead' when its holder ends", async () => {
     const { p, d } = makeNodes();
     stream(d, p, 3);
     computed(p, [1, 2, 3], 20);

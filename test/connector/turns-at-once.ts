@@ -1,18 +1,18 @@
-/** Turns that a policy-only cluster serves at once, some of them left by their clients, over a network that loses READs. */
+/** Concurrent turns for a policy-only cluster: some are aborted by their clients, and some READs fail. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { alone, tokens } from '../engine/fakes.ts';
 import type { PolicyCluster } from './policy-cluster.ts';
 
 export interface TurnsAtOnce {
-  /** READs that fail, of four. */
+  /** How many of every four READs fail. */
   loses: number;
-  /** `of`: which text's first tokens; `aborts`: below 4, after so many times nine rounds. */
+  /** `of`: the text whose first tokens are the prompt. `aborts`: if below 4, the turn is aborted after this many times 9 rounds. */
   turns: readonly { of: number; length: number; aborts: number }[];
   picks: Iterator<number>;
 }
 
-/** `most`: tokens of a prompt. */
+/** `most`: the most tokens of a prompt. */
 export const turnsAtOnce = (most: number): fc.Arbitrary<TurnsAtOnce> =>
   fc.record({
     loses: fc.integer({ min: 0, max: 3 }),
@@ -27,7 +27,7 @@ export const turnsAtOnce = (most: number): fc.Arbitrary<TurnsAtOnce> =>
     picks: fc.infiniteStream(fc.nat(1000)),
   });
 
-/** Serves them to their ends: who was not left gets one engine's tokens. Resolves to what picks whose move is next. */
+/** Serves the turns. Those not aborted must give the tokens of one engine alone. Returns the function that picks the next move. */
 export async function serveAtOnce(
   cluster: PolicyCluster,
   sampling: { maxTokens: number },

@@ -1,4 +1,4 @@
-/** A store beside engines of a model with windows, policy only: what is kept of each KV cache group, and when it is a prefix. */
+/** A store for a model with windows, policy only: what it keeps of each KV cache group, and when that serves as a prefix. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
@@ -49,8 +49,8 @@ function nothingStays(cluster: PolicyCluster): void {
   expect([cluster.store!.catalog.inUse, cluster.store!.service.leases]).toEqual([0, 0]);
 }
 
-describe('a store beside a model with windows', () => {
-  it('keeps all of a full group and the last window of the others; D loads what it sees of these', async () => {
+describe('a store for a model with windows', () => {
+  it('keeps all blocks of a full group and the last window of others, and D loads as many', async () => {
     const cluster = clusterWith(through());
     await serve(cluster, 't', tokens(50));
     // 12 whole blocks, and 3 of each window.
@@ -63,7 +63,7 @@ describe('a store beside a model with windows', () => {
     nothingStays(cluster);
   });
 
-  it('a prompt that ends with a block loses none of what its last token sees', async () => {
+  it('gives D all but the last token of a prompt that ends with a full block', async () => {
     for (const window of [12, 13, 9]) {
       const sizes = { ...SIZES, groups: [sliding(window), groups[2]!] };
       const cluster = clusterWith(through(), 500, sizes);
@@ -73,34 +73,34 @@ describe('a store beside a model with windows', () => {
     }
   });
 
-  it('the next turn loads up to where the last one ended: the prompt, or what was generated too', async () => {
+  it("gives the next turn the last one's prompt, and its output if that is saved too", async () => {
     for (const promptOnly of [true, false]) {
       const cluster = clusterWith(through({ promptOnly }));
       const { output } = await serve(cluster, 'a', tokens(50));
       const before = cluster.store!.catalog.size;
       await serve(cluster, 'b', [...tokens(50), ...output, ...tokens(20, 7)]);
-      // Of 59 tokens 14 blocks are whole.
+      // 59 tokens fill 14 whole blocks.
       expect(atP(cluster, 'b')[0]).toBe(promptOnly ? 48 : 56);
       expect(before).toBe(promptOnly ? 12 + 2 * 3 : 14 + 2 * (3 + 2));
       nothingStays(cluster);
     }
   });
 
-  it('a text that shares its beginning alone finds no window there, and one that is cut where it ended does', async () => {
+  it('gives a prompt a prefix only where an earlier prompt ended, because only there it has windows', async () => {
     const cluster = clusterWith(through());
     await serve(cluster, 'a', tokens(50));
     await serve(cluster, 'b', [...tokens(40), ...tokens(20, 7)]);
     expect(atP(cluster, 'b')).toEqual([0, 60]);
     await serve(cluster, 'c', [...tokens(48), ...tokens(9, 8)]);
     expect(atP(cluster, 'c')).toEqual([48, 9]);
-    // An earlier end of the same text is found where the later one is not asked for.
+    // A shorter prompt of the same text adds windows at its own end.
     await serve(cluster, 'd', tokens(30));
     await serve(cluster, 'e', [...tokens(30), ...tokens(9, 9)]);
     expect(atP(cluster, 'e')).toEqual([28, 11]);
     nothingStays(cluster);
   });
 
-  it('nothing that is there is read again, nor what no token sees any more', async () => {
+  it('reads no block that it has, and gives none that no token sees', async () => {
     const cluster = clusterWith(through({ promptOnly: false }));
     const { output } = await serve(cluster, 'a', tokens(50));
     const { taken } = cluster.store!.service.counters;
@@ -109,13 +109,13 @@ describe('a store beside a model with windows', () => {
     const moved = cluster.net.blocksMoved;
     const { loadedTokens } = cluster.p.store!.counters;
     await serve(cluster, 'c', [...tokens(50), ...output.slice(0, 7), ...tokens(1, 3)]);
-    // The prompt's 58 tokens have 56 in the store: P and D load 14 blocks, and 3 of each window, and save nothing but D's output.
+    // The store has 56 of the prompt's 58 tokens: P and D each load 14 blocks plus 3 per window, and save only D's output.
     expect(cluster.p.store!.counters.loadedTokens - loadedTokens).toBe(56);
     const saved = cluster.store!.service.counters.taken - taken;
     expect(cluster.net.blocksMoved - moved).toBe(2 * (14 + 2 * 3) + saved);
   });
 
-  it('of a model whose layers all have windows it keeps the last ones alone', async () => {
+  it('keeps only the last window if all layers have windows', async () => {
     const cluster = clusterWith(through(), 500, { ...SIZES, groups: [sliding(12)] });
     await serve(cluster, 'a', tokens(50));
     expect(cluster.store!.catalog.size).toBe(3);
@@ -124,9 +124,9 @@ describe('a store beside a model with windows', () => {
     nothingStays(cluster);
   });
 
-  it('whole chunks, the least that is loaded, and a request saved whole at its end are as without windows', async () => {
+  it('gives whole chunks of requests saved whole, up to max_load_tokens', async () => {
     const cluster = clusterWith(through({ blocksPerChunk: 5, saves: 'whole' }));
-    // Windows end at 12 and at 10 blocks: a chunk's end.
+    // The prompts' windows end at blocks 12 and 10; of these, 10 is the end of a chunk.
     await serve(cluster, 'a', tokens(50));
     await serve(cluster, 'b', tokens(41));
     await serve(cluster, 'c', tokens(50));
@@ -139,11 +139,11 @@ describe('a store beside a model with windows', () => {
     nothingStays(cluster);
   });
 
-  it('what windows give back before the store has read it is not read: nothing else is kept in its place', async () => {
+  it('does not read blocks that a window freed before, and keeps nothing in their place', async () => {
     const cluster = clusterWith(through());
     cluster.p.add(request('x', tokens(50), { maxTokens: 40 }));
     await cluster.runUntil(() => cluster.p.promptOf('x') !== null);
-    // From then on nothing arrives before it has generated twenty tokens.
+    // From here on, nothing arrives until twenty tokens have been generated.
     while (cluster.p.tokensOf('x').length < 20) await cluster.p.step();
     await cluster.runUntil(() => cluster.p.finishOf('x') !== null);
     await cluster.settle();
@@ -153,7 +153,7 @@ describe('a store beside a model with windows', () => {
     nothingStays(cluster);
   });
 
-  it('where both are composed the store gives what it had, a peer the rest, and nothing makes two hops', async () => {
+  it("gives what it had, with composition 'compose', a peer the rest, and nothing makes two hops", async () => {
     const cluster = clusterWith(composed('compose'));
     const first = await serve(cluster, 'a', tokens(50));
     const second = await serve(
@@ -165,7 +165,7 @@ describe('a store beside a model with windows', () => {
     // D holds 59 tokens of it; the store has the prompt's 48.
     expect(atP(cluster, 'b')).toEqual([59, 21]);
     expect(cluster.p.store!.counters.loadedTokens).toBe(48);
-    // D gets those from the store too, and of windows nothing, for its own are beyond them.
+    // D loads those from the store too, but of windows nothing, because the blocks that it needs lie beyond them.
     expect(cluster.d.store!.counters).toMatchObject({ loadedTokens: 48, twoHopBytes: 0 });
     expect(cluster.p.store!.counters.twoHopBytes).toBe(0);
     expect(second.params).not.toBeNull();
@@ -173,7 +173,7 @@ describe('a store beside a model with windows', () => {
     nothingStays(cluster);
   });
 
-  it('whatever windows, blocks and connectors: the tokens of one engine alone, and nothing stays', async () => {
+  it('changes no tokens and leaks nothing with random windows, sizes and connectors', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({

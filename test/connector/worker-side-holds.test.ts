@@ -1,4 +1,4 @@
-/** What the worker side keeps for readers, and until when: leases, TTLs, heartbeats, notifications, pins, pressure. */
+/** How long the worker side keeps holds for readers: leases, TTLs, heartbeats, notifications, pins, pressure. */
 import { describe, expect, it } from 'vitest';
 import { pairsOf, range, turns } from '../transport/helpers.ts';
 import {
@@ -37,7 +37,7 @@ async function whileReading(kept: typeof lease | typeof ttl = lease) {
 }
 
 describe('the end of a hold', () => {
-  it('abort_timeout_on_prefiller: nobody reads, so the lease frees the blocks, once', () => {
+  it('abort_timeout_on_prefiller: comes once, when the lease ends, if there is no READ', () => {
     const { clock, p } = makeNodes();
     hold(p, 'r', [1, 2], lease(clock));
     clock.advance(LEASE_MS - 1);
@@ -49,7 +49,7 @@ describe('the end of a hold', () => {
     expect(p.worker.counters.numKvExpired).toBe(1);
   });
 
-  it('expiry sweeps all that are due, whatever came first', () => {
+  it('comes at its own deadline, in any order of holds', () => {
     const { clock, p } = makeNodes();
     hold(p, 'long', [1], ttl(clock));
     hold(p, 'short', [2], lease(clock));
@@ -59,7 +59,7 @@ describe('the end of a hold', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['long']);
   });
 
-  it('expiry and notification are idempotent: whichever comes first frees', async () => {
+  it('comes once, by expiry or by notification, whichever is first', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'a@prefill', [1], lease(clock));
     hold(p, 'b@prefill', [2], lease(clock));
@@ -76,14 +76,14 @@ describe('the end of a hold', () => {
     expect(p.worker.counters.numKvExpired).toBe(1);
   });
 
-  it('a notification for an unknown request is ignored', async () => {
+  it('does not come by a notification for an unknown request', async () => {
     const { p, d } = makeNodes();
     pull(d, p, 'nobody', []);
     await turns();
     expect(p.worker.getFinished()).toEqual(nothing);
   });
 
-  it('a notification before the hold ends the hold as soon as it comes', async () => {
+  it('comes at once if the notification came before the hold', async () => {
     const { clock, p, d } = makeNodes();
     const send = sends('r@prefill', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r@prefill']) }));
@@ -94,7 +94,7 @@ describe('the end of a hold', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('releaseHold ends it at once; unknown ids are no matter', async () => {
+  it('comes at once by release(), which ignores unknown ids', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'r@prefill', [1], lease(clock));
     p.worker.holds.release('nobody');
@@ -105,22 +105,22 @@ describe('the end of a hold', () => {
   });
 });
 
-describe('the path of a request to its hold', () => {
-  it('needs reqsInBatch: a hold that was never announced ends at once, its blocks do not leak', () => {
+describe('a new hold', () => {
+  it('that was not announced in reqsInBatch ends at once, so that its blocks do not leak', () => {
     const { clock, p } = makeNodes();
     p.worker.startLoadKv(metadata({ reqsToSend: sends('r', [1], lease(clock)) }));
     expect(p.worker.getFinished().finishedSending).toEqual(['r']);
     expect(p.worker.holds.list()).toEqual([]);
   });
 
-  it('may begin and end in one metadata', () => {
+  it('may be announced in the same metadata', () => {
     const { clock, p } = makeNodes();
     const send = sends('r', [1], lease(clock));
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']), reqsToSend: send }));
     expect(p.worker.holds.list()).toMatchObject([{ requestId: 'r', blockIds: [[1]], reading: false }]);
   });
 
-  it('aborted_request_removed_from_worker_in_batch: reqsNotProcessed forgets it', () => {
+  it('aborted_request_removed_from_worker_in_batch: is no longer announced after reqsNotProcessed', () => {
     const { clock, p } = makeNodes();
     p.worker.startLoadKv(metadata({ reqsInBatch: new Set(['r']) }));
     p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set(['r']) }));
@@ -129,7 +129,7 @@ describe('the path of a request to its hold', () => {
     expect(p.worker.holds.list()).toEqual([]);
   });
 
-  it('cannot leave blocks and leave none', () => {
+  it('is rejected if the metadata says too that its request leaves no blocks', () => {
     const { clock, p } = makeNodes();
     const send = sends('r', [1], lease(clock));
     const both = metadata({ reqsNotProcessed: new Set(['r']), reqsToSend: send });
@@ -146,7 +146,7 @@ describe('heartbeats', () => {
     return turns();
   };
 
-  it('extend a lease to max(old, now + two thirds), never shorten it', async () => {
+  it('extend a lease to now + two thirds of its length, and never shorten it', async () => {
     const nodes = makeNodes();
     const { clock, p } = nodes;
     const start = clock.now();
@@ -166,7 +166,7 @@ describe('heartbeats', () => {
     expect(p.worker.holds.list()).toEqual([]);
   });
 
-  it('do not extend a decode hold: its TTL is plain', async () => {
+  it('do not extend a decode hold, whose TTL is fixed', async () => {
     const nodes = makeNodes();
     const { clock, p } = nodes;
     const deadline = clock.now() + 1000;
@@ -184,7 +184,7 @@ describe('heartbeats', () => {
 });
 
 describe('a READ that has begun', () => {
-  it('pins its blocks past expiry, and ends well', async () => {
+  it('pins its blocks past their expiry, and succeeds', async () => {
     const { clock, p, d, go } = await whileReading();
     clock.advance(LEASE_MS * 2);
     expect(p.worker.getFinished()).toEqual(nothing);
@@ -194,7 +194,7 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('past expiry lets nobody else begin', async () => {
+  it('does not let another READ begin past the expiry', async () => {
     const { clock, p, d, go } = await whileReading();
     clock.advance(LEASE_MS);
     pull(d, p, 'late', pairsOf([1], [9]), { requestId: 'r@prefill' });
@@ -202,7 +202,7 @@ describe('a READ that has begun', () => {
     await go();
   });
 
-  it("is not disturbed by another reader's done_reading: that waits for it", async () => {
+  it("is not disturbed by another reader's done_reading, which takes effect after it", async () => {
     const { p, d, go } = await whileReading();
     pull(d, p, 'other', [], { requestId: 'r@prefill' });
     await turns();
@@ -213,7 +213,7 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('is not disturbed by releaseHold, nor dropped under pressure', async () => {
+  it('is not disturbed by release() or pressure', async () => {
     const { p, d, go } = await whileReading(ttl);
     expect(p.worker.holds.dropOldest('stuck')).toBeNull();
     p.worker.holds.release('r@prefill');
@@ -223,7 +223,7 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('once its hold is to end lets nobody else begin', async () => {
+  it('does not let another READ begin once its hold is to end', async () => {
     const { p, d, go } = await whileReading(ttl);
     p.worker.holds.release('r@prefill');
     pull(d, p, 'late', pairsOf([1], [9]), { requestId: 'r@prefill' });
@@ -232,7 +232,7 @@ describe('a READ that has begun', () => {
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it("ends with its reader's engine, once the device has done what was submitted", async () => {
+  it("ends with its reader's engine, once the device has finished the copies", async () => {
     const { p, d, go } = await whileReading();
     d.transport.close();
     await turns();
@@ -243,7 +243,7 @@ describe('a READ that has begun', () => {
 });
 
 describe('dropOldest', () => {
-  it('drops the oldest of those for P; both pools can be full of holds for each other', async () => {
+  it('drops the oldest hold for P each time, and no hold for D', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'for-d', [1], lease(clock));
     for (const i of range(0, 3)) hold(p, `for-p${i}`, [i + 2], ttl(clock));
@@ -260,8 +260,8 @@ describe('dropOldest', () => {
   });
 });
 
-describe("a hold of P's that D does not come for", () => {
-  it('may be dropped once two heartbeats are missing, and says so to who waits for room', async () => {
+describe("a hold of P's that D does not read", () => {
+  it('may be dropped once two heartbeats are missing, which is reported once', async () => {
     const { clock, p } = makeNodes();
     hold(p, 'abandoned', [1], lease(clock));
     clock.advance(LEASE_MS / 3 - 1);
@@ -276,7 +276,7 @@ describe("a hold of P's that D does not come for", () => {
     expect(p.worker.counters.holdsDropped).toEqual({ prefill: 1, decode: 0 });
   });
 
-  it('stays while its reader is heard of', async () => {
+  it('is not dropped while its reader sends heartbeats, and ends when the reader does', async () => {
     const { clock, p, d } = makeNodes();
     hold(p, 'r@prefill', [1], lease(clock));
     const { held } = claimTo('r@prefill');
@@ -293,7 +293,7 @@ describe("a hold of P's that D does not come for", () => {
   });
 });
 
-it('who could have read a dropped hold is told so, however many others ended since', async () => {
+it('the reader of a dropped hold is told so, even if 5,000 other holds have ended since', async () => {
   const { clock, p, d } = makeNodes();
   hold(p, 'r@prefill', [1, 2], ttl(clock));
   p.worker.holds.dropOldest('waiting');
@@ -316,7 +316,7 @@ describe('waitForChange', () => {
     return state;
   }
 
-  it('ends with a deadline, also one that moved', async () => {
+  it('ends at a deadline, even one that has moved', async () => {
     const nodes = makeNodes();
     const { clock, p } = nodes;
     hold(p, 'r', [1], lease(clock));
@@ -334,7 +334,7 @@ describe('waitForChange', () => {
     expect(p.worker.getFinished()).toEqual({ ...nothing, changed: true });
   });
 
-  it('ends with news or with its signal, and not before', async () => {
+  it('ends with something to report or with its signal, and not before', async () => {
     const { clock, p, d } = makeNodes();
     const stop = new AbortController();
     const stopped = watch(p.worker.waitForChange(stop.signal));
@@ -349,7 +349,7 @@ describe('waitForChange', () => {
     pull(d, p, 'r', []);
     await turns();
     expect(news.over).toBe(true);
-    // The news is still there: nobody waits past it.
+    // The report has not been polled yet, so that a further wait ends at once.
     await p.worker.waitForChange(new AbortController().signal);
     expect(p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });

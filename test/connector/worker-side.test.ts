@@ -1,4 +1,4 @@
-/** The connector's worker side over the real transport: pulls, and every way in which they end. */
+/** The worker side over the real transport: pulls, and all ways in which they end. */
 
 import { describe, expect, it } from 'vitest';
 import { presetArchitecture } from '../../src/model/presets.ts';
@@ -22,7 +22,7 @@ import {
 } from './nodes.ts';
 
 describe('a pull', () => {
-  it('p_node_pull_kv_from_d: getFinished reports it once, with the blocks in place and the holder told', async () => {
+  it('p_node_pull_kv_from_d: is reported once, with its blocks in place and the holder notified', async () => {
     const { clock, p, d } = makeNodes();
     hold(d, 'turn1@decode-engine', [4, 5, 6], ttl(clock));
     const pairs = pairsOf([5, 6], [20, 21]);
@@ -39,7 +39,7 @@ describe('a pull', () => {
     ]);
   });
 
-  it("p_node_pull_then_send_kv: after the pull, D's notification ends P's own hold", async () => {
+  it("p_node_pull_then_send_kv: may be followed by a hold of P's, which D's notification ends", async () => {
     const { clock, p, d } = makeNodes();
     hold(d, 'old@decode-engine', [4, 5], ttl(clock));
     pull(p, d, 'old', pairsOf([4, 5], [1, 2]));
@@ -51,7 +51,7 @@ describe('a pull', () => {
     expect(p.worker.getFinished()).toMatchObject({ finishedSending: ['old'] });
   });
 
-  it('p_node_deferred_pull_on_no_handshake: starts now, ends after the handshake in the background', async () => {
+  it('p_node_deferred_pull_on_no_handshake: starts at once, and ends after a handshake in the background', async () => {
     const { clock, p, d } = makeNodes();
     hold(d, 'r@decode-engine', [1], ttl(clock));
     pull(p, d, 'r', pairsOf([1], [1]));
@@ -60,7 +60,7 @@ describe('a pull', () => {
     expect((await nextOutput(p)).finishedRecving).toEqual(['r']);
   });
 
-  it('concurrent_load_kv: several pulls from one engine each end by themselves', async () => {
+  it('concurrent_load_kv: may run with others from the same engine, and each is reported', async () => {
     const { clock, p, d } = makeNodes();
     for (const i of range(0, 5)) {
       hold(p, `r${i}@prefill`, range(1 + i * 3, 3), lease(clock));
@@ -73,7 +73,7 @@ describe('a pull', () => {
     expect(p.worker.getFinished().finishedSending).toHaveLength(5);
   });
 
-  it('of no blocks only notifies: the holder frees, and nothing is reported here', async () => {
+  it('of no blocks only notifies the holder, which frees its blocks, and is not reported', async () => {
     const { clock, p, d } = makeNodes();
     hold(d, 'r@decode-engine', [1, 2], ttl(clock));
     // Even when the blocks' time is up: there is nothing to read.
@@ -85,16 +85,16 @@ describe('a pull', () => {
   });
 });
 
-describe('near expiry (#47021)', () => {
+describe('a pull near expiry (#47021)', () => {
   const cases: [string, number, string][] = [
     ['long expired', -100, 'expired'],
     ['just expired', -0.001, 'expired'],
-    ['within the margin', 4.9, 'expired'],
-    ['at the margin', 5, 'expired'],
-    ['beyond the margin', 5.1, 'done'],
+    ['within the margin of its deadline', 4.9, 'expired'],
+    ['exactly the margin before its deadline', 5, 'expired'],
+    ['more than the margin before its deadline', 5.1, 'done'],
   ];
   for (const [what, seconds, outcome] of cases) {
-    it(`${what}: ${outcome}`, async () => {
+    it(`ends as '${outcome}' if the hold is ${what}`, async () => {
       const { clock, p, d } = makeNodes();
       hold(d, 'r@decode-engine', [1, 2], ttl(clock));
       pull(p, d, 'r', pairsOf([1, 2], [7, 8]), { blocksExpiryTime: clock.now() / 1000 + seconds });
@@ -113,7 +113,7 @@ describe('near expiry (#47021)', () => {
     });
   }
 
-  it("judges on the holder's clock", async () => {
+  it("is judged by the holder's clock", async () => {
     const own = new TestClock(1_000_000);
     const ahead = new TestClock(1_000_000 + 3_600_000);
     const p = makeNode('prefill', own);
@@ -130,7 +130,7 @@ describe('near expiry (#47021)', () => {
     }
   });
 
-  it('a missing deadline, or bidirectional off, reads as usual', async () => {
+  it('is not refused without a deadline, or with bidirectional off', async () => {
     const usual = makeNodes();
     hold(usual.d, 'r@decode-engine', [1], ttl(usual.clock));
     pull(usual.p, usual.d, 'r', pairsOf([1], [1]), { blocksExpiryTime: null });
@@ -142,7 +142,7 @@ describe('near expiry (#47021)', () => {
   });
 });
 
-describe('a pull that fails is in finishedRecving and names its blocks', () => {
+describe('a failed pull is reported in finishedRecving, with its blocks', () => {
   async function failure(nodes: ReturnType<typeof makeNodes>) {
     pull(nodes.d, nodes.p, 'r', pairsOf([1, 2], [7, 8]));
     const output = await nextOutput(nodes.d);
@@ -154,7 +154,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     return failed!;
   }
 
-  it('handshake_failed: another model', async () => {
+  it('handshake_failed: if the models differ', async () => {
     const nodes = makeNodes({ p: { factors: { ...FACTORS, model: 'other' } } });
     hold(nodes.p, 'r@prefill', [1, 2], lease(nodes.clock));
     expect(await failure(nodes)).toMatchObject({
@@ -162,11 +162,11 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
       message: expect.stringContaining('model'),
     });
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(1);
-    // Not told anything, the holder keeps the blocks for its lease.
+    // The holder was not notified, and keeps the blocks until the lease ends.
     expect(nodes.p.worker.holds.list()).toHaveLength(1);
   });
 
-  it.each(['f16', 'f32'] as const)('handshake_failed: P keeps KV as %s, D as the other', async (kvDtype) => {
+  it.each(['f16', 'f32'] as const)('handshake_failed: if P has %s KV and D does not', async (kvDtype) => {
     const as = (dtype: 'f16' | 'f32') => ({
       factors: { ...FACTORS, kvDtype: dtype },
       memory: new TestMemory({ blockBytes: [kvBlockBytes(presetArchitecture('nano'), 16, dtype)] }),
@@ -179,13 +179,13 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.p.memory.gathers).toBe(0);
   });
 
-  it('transfer_setup_failed: nobody at the address', async () => {
+  it('transfer_setup_failed: if there is no engine at the address', async () => {
     const nodes = makeNodes();
     nodes.p.address = { ...nodes.p.address, port: 1 };
     expect((await failure(nodes)).message).toContain('no engine is known');
   });
 
-  it('transfer_failed: the holder cannot give the blocks; it keeps them until the lease ends', async () => {
+  it('transfer_failed: if the holder cannot gather the blocks, which it still holds', async () => {
     const nodes = makeNodes();
     hold(nodes.p, 'r@prefill', [1, 2], lease(nodes.clock));
     nodes.p.memory.onGather = () => {
@@ -195,7 +195,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.p.worker.holds.list()).toMatchObject([{ requestId: 'r@prefill', reading: false }]);
   });
 
-  it('transfer_exception: the blocks cannot be stored', async () => {
+  it('transfer_exception: if the blocks cannot be stored', async () => {
     const nodes = makeNodes();
     hold(nodes.p, 'r@prefill', [1, 2], lease(nodes.clock));
     nodes.d.memory.onCommit = () => {
@@ -204,7 +204,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(await failure(nodes)).toMatchObject({ outcome: 'failed' });
   });
 
-  it('dead: the holder ended, before the check of the expiry too', async () => {
+  it("as 'dead' if the holder ended, even before the expiry check", async () => {
     const nodes = makeNodes();
     nodes.d.transport.peerDied('prefill');
     expect(await failure(nodes)).toMatchObject({ outcome: 'dead' });
@@ -213,7 +213,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(2);
   });
 
-  it('declined: dropped under pressure. It is no failed transfer', async () => {
+  it("as 'declined' if its hold was dropped, which does not count as a failed transfer", async () => {
     const nodes = makeNodes();
     hold(nodes.p, 'r@prefill', [1, 2], ttl(nodes.clock));
     expect(nodes.p.worker.holds.dropOldest('stuck')).toBe('r@prefill');
@@ -221,7 +221,7 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(0);
   });
 
-  it('expired: the lease ended at the holder', async () => {
+  it("as 'expired' if the lease has ended at the holder", async () => {
     const nodes = makeNodes();
     hold(nodes.p, 'r@prefill', [1, 2], lease(nodes.clock));
     nodes.clock.advance(LEASE_MS);
@@ -229,13 +229,13 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.p.worker.getFinished().finishedSending).toEqual(['r@prefill']);
   });
 
-  it('refused: nothing was ever held. It is a failed transfer', async () => {
+  it("as 'refused' if there never was a hold, which counts as a failed transfer", async () => {
     const nodes = makeNodes();
     expect(await failure(nodes)).toMatchObject({ outcome: 'refused' });
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(1);
   });
 
-  it('notification_failed costs the holder its lease, and the pull nothing', async () => {
+  it('notification_failed: but not if only the notification fails; the hold then stays for its lease', async () => {
     const nodes = makeNodes();
     const { clock, p, d } = nodes;
     hold(p, 'r@prefill', [1], lease(clock));

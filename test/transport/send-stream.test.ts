@@ -77,7 +77,7 @@ describe('a stream', () => {
     expect(sent).toEqual([]);
   });
 
-  it('reads the rest from recomputed blocks if the gathered ones were revoked, else fails as the device does', async () => {
+  it('reads the rest from recomputed blocks if blocks were revoked, else fails as the device does', async () => {
     const revoked = new AbortController();
     const failing = (id: number) => (ids: readonly number[]) => {
       if (ids.includes(id)) throw new Error('the device failed');
