@@ -78,6 +78,6 @@ it.each([
     'the fleet has rolesets all, b: name the one',
   ],
   [{ decode: 1 }, [engine('both-0')], 'every engine does both: there is no P or D to scale'],
-])('a target of %j is refused with a clear message', (target, engines, message) => {
+])('a target of %j is refused with a clear message (case %$)', (target, engines, message) => {
   expect(() => planScale(target, engines)).toThrow(message);
 });
