@@ -16,7 +16,7 @@ function start(share: number, draws: number[] = [], sizes: Sizes = {}) {
   return { clock, engine, serve };
 }
 
-it('reports a reallocated block’s lifetime, the time since its last hit and the gaps between its hits', async () => {
+it('a stay gives a reallocated block’s lifetime, time since its last hit and gaps between its hits', async () => {
   const { clock, engine, serve } = start(1);
   const shared = tokens(32);
   await serve('a', shared.slice(0, 17));
@@ -36,14 +36,14 @@ it('reports a reallocated block’s lifetime, the time since its last hit and th
   expect(engine.core.takeStays()).toEqual([]);
 });
 
-it('samples the configured share of allocated blocks', async () => {
+it('stays are recorded for the configured share of allocated blocks', async () => {
   const { engine, serve } = start(0.25, [0.24, 0.25, 0.9, 0.1]);
   await serve('a', tokens(60));
   await serve('b', tokens(160, 9));
   expect(engine.core.takeStays()).toHaveLength(2);
 });
 
-it('reports nothing for blocks cleared by a reset, nor with prefix caching off', async () => {
+it('stays are not recorded for blocks cleared by a reset, nor with prefix caching off', async () => {
   const { engine, serve } = start(1);
   await serve('a', tokens(160));
   expect(engine.core.resetPrefixCache()).toBe(true);

@@ -32,7 +32,7 @@ function manager(sizes: Sizes) {
 const kept = (ids: readonly number[]) => ids.filter((id) => id !== 0).length;
 
 describe('a sliding-window group', () => {
-  it("keeps 2 blocks beside a full group's 7 in vLLM's documented case (112 tokens, window 32)", () => {
+  it("keeps 2 blocks, and a full group 7, in vLLM's documented case: 112 tokens, window 32", () => {
     const { cache, make, compute } = manager({ groups: [full, sliding(32), sliding(32)] });
     const one = make('a', 112);
     expect(compute(one, 16)).toBe(true);

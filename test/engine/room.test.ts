@@ -110,7 +110,7 @@ describe('the pressure to drop a hold', () => {
 });
 
 describe('a preemption', () => {
-  it('does not cost the request that gets the blocks a step', async () => {
+  it('costs no step of the request that gets the blocks', async () => {
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9 }));
     engine.add(request('a', tokens(12, 1), { maxTokens: 16 }));
     engine.add(request('b', tokens(12, 2), { maxTokens: 16 }));

@@ -309,7 +309,7 @@ describe('a routing decision', () => {
   });
 });
 
-describe('a policy with observe()', () => {
+describe('observe() of a policy', () => {
   function watched() {
     const events: RoutingEvent[] = [];
     const asked = request();
@@ -367,7 +367,7 @@ describe('a policy with observe()', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['planned', 'prefilled', 'ended', 'planned', 'prefilled']);
   });
 
-  it('is optional: a policy without it can be watched', () => {
+  it('is optional', () => {
     const watch = new TurnWatch({ route: () => ({}) as Routing }, request(), 100);
     watch.planned(pull);
     watch.heard(heard('decode', { tokens: [token(1)] }, { transfers: [moved({})] }));

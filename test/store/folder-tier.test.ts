@@ -146,7 +146,7 @@ describe('a folder tier', () => {
 
   it.each([
     ['cut short', (file: Uint8Array) => file.subarray(0, file.length - 1)],
-    ['empty', () => new Uint8Array()],
+    ['that is empty', () => new Uint8Array()],
     [
       'with a bit flipped in its KV',
       (file: Uint8Array) => file.with(HEAD_BYTES + 9, file[HEAD_BYTES + 9]! ^ 4),

@@ -15,7 +15,7 @@ const short = (events: readonly CacheEvent[]) =>
     event.kind === 'cleared' ? 'cleared' : `${event.kind} ${event.medium} ${event.blockHashes}`,
   );
 
-it('reports nothing until it is wanted, and then first the blocks that are there', async () => {
+it('a store reports nothing until it is wanted, and then first the blocks that are there', async () => {
   const { told, report } = reported();
   report.changedIn('CPU')('stored', 'a');
   await null;
@@ -32,7 +32,7 @@ it('reports nothing until it is wanted, and then first the blocks that are there
   expect(told).toHaveLength(1);
 });
 
-it('puts simultaneous changes into one batch, with one event for neighbours of the same kind', async () => {
+it('a store puts simultaneous changes into one batch, with one event for neighbours of the same kind', async () => {
   const { told, report } = reported();
   report.want(true, []);
   const [memory, folder] = [report.changedIn('CPU'), report.changedIn('DISK')];
@@ -48,7 +48,7 @@ it('puts simultaneous changes into one batch, with one event for neighbours of t
   });
 });
 
-it('events of a catalog add up to its contents, also after evictions, losses and a clear', () => {
+it('the events of a catalog add up to its contents, also after evictions, losses and a clear', () => {
   const there = new Set<string>();
   const catalog = new BlockCatalog({
     ...{ slots: 4, eviction: 'lru' },

@@ -122,7 +122,7 @@ describe('a server tier', () => {
 
   it.each([
     ['cut short', (value: Uint8Array) => value.subarray(0, value.length - 1)],
-    ['empty', () => new Uint8Array()],
+    ['that is empty', () => new Uint8Array()],
     ['with a bit flipped', (value: Uint8Array) => value.with(HEAD_BYTES + 9, value[HEAD_BYTES + 9]! ^ 4)],
     ['of another block', () => values.get(keyOf(2))!.value],
   ])('treats a value %s as a miss, and removes, counts and reports it once', async (_, damage) => {

@@ -94,7 +94,7 @@ it('a text that is continued later counts as new as its continuation', async () 
   expect(store.inMemory(other)).toEqual([true, false, false, false]);
 });
 
-it('a text longer than memory keeps its beginning there', async () => {
+it('a text longer than memory keeps its beginning in memory', async () => {
   const store = await start(4);
   const text = textOf('a', 6);
   await store.offer(text.slice(0, 3));

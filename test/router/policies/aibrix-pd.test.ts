@@ -98,17 +98,17 @@ describe("D's score", () => {
 });
 
 describe("D's fast path", () => {
-  test('picks the fewest requests if they are 16 apart, not 15', () => {
+  test('picks the D with the fewest requests if they are 16 apart, not 15', () => {
     expect(fast([facts('d0', { running: 16 }), facts('d1')])).toBe('d1');
     expect(fast([facts('d0', { running: 15 }), facts('d1')])).toBe(null);
   });
 
-  test('picks the lowest throughput if they are more than 2048 tokens/s apart', () => {
+  test('picks the D with the lowest throughput if they are more than 2048 tokens/s apart', () => {
     expect(fast([facts('d0', { throughput: 2049 }), facts('d1')])).toBe('d1');
     expect(fast([facts('d0', { throughput: 2048 }), facts('d1')])).toBe(null);
   });
 
-  test('picks the queue that drains soonest if drain times differ by more than a factor of 1.5', () => {
+  test('picks the D that drains soonest if drain times differ by more than a factor of 1.5', () => {
     // 3 / 1 and 2 / 1
     const engines = (running: number, drainRate = 1) => [
       facts('d0', { running, drainRate }),

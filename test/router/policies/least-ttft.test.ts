@@ -133,7 +133,7 @@ describe('least-ttft', () => {
     expect(p0).toBeLessThan(330);
   });
 
-  test('finds the least of all pairs, as trying each of them does', () => {
+  test('finds the pair with the least prediction, as trying each pair does', () => {
     const policy = leastTtft({ firstStepMsPerRequest: 3, alone: false });
     const p = Array.from({ length: 6 }, (_, i) => view(`p${i}`));
     const d = Array.from({ length: 6 }, (_, i) => view(`d${i}`));

@@ -15,24 +15,21 @@ const refusal = (name: string, parameters: Record<string, unknown> = {}) => {
   throw new Error('nothing was refused');
 };
 
-describe('every policy', () => {
-  test.each(ROUTING_NAMES)(
-    'such as %s has a help text and a source, and routes to the only engines',
-    (name) => {
-      const { help, source } = POLICIES[name];
-      expect(help.length).toBeGreaterThan(10);
-      expect(source.length).toBeGreaterThan(3);
-      const [prefill, decode] = [[view('p0')], [view('d0')]];
-      const policy = policyOf(name);
-      const request = routeRequest();
-      const routing = policy.route(request, { prefill, decode });
-      expect(routing.prefill).toBe(prefill[0]);
-      expect(routing.decode).toBe(decode[0]);
-      expect(policy.route(request, { prefill, decode })).toEqual(routing);
-    },
-  );
+describe('the policy', () => {
+  test.each(ROUTING_NAMES)('%s has a help text and a source, and routes to the only engines', (name) => {
+    const { help, source } = POLICIES[name];
+    expect(help.length).toBeGreaterThan(10);
+    expect(source.length).toBeGreaterThan(3);
+    const [prefill, decode] = [[view('p0')], [view('d0')]];
+    const policy = policyOf(name);
+    const request = routeRequest();
+    const routing = policy.route(request, { prefill, decode });
+    expect(routing.prefill).toBe(prefill[0]);
+    expect(routing.decode).toBe(decode[0]);
+    expect(policy.route(request, { prefill, decode })).toEqual(routing);
+  });
 
-  test.each(ROUTING_NAMES)('such as %s refuses an unknown parameter', (name) => {
+  test.each(ROUTING_NAMES)('%s refuses an unknown parameter', (name) => {
     expect(refusal(name, { [name]: { nonsense: 1 } })).toContain(
       `--routing-config: ${name} has no parameter 'nonsense'`,
     );

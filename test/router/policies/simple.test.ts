@@ -162,14 +162,14 @@ describe('prefix-cache', () => {
   test.each([
     ['the only engine', [3], {}, 'd0'],
     ['the longest match', [1, 1, 1], { d1: 48, d2: 64 }, 'd2'],
-    ['the fewest requests among equal matches', [2, 1, 2], { d0: 64, d1: 64 }, 'd1'],
-    ['the fewest requests if nothing is cached', [2, 1, 2], {}, 'd1'],
+    ['the least busy engine among equal matches', [2, 1, 2], { d0: 64, d1: 64 }, 'd1'],
+    ['the least busy engine if nothing is cached', [2, 1, 2], {}, 'd1'],
     // 0 and 8 are 8 apart, which is not above the imbalance. Mean 4, deviation 5.66: 8 is below 9.66.
     ['the match if counts are exactly at the imbalance', [8, 0], { d0: 64 }, 'd0'],
-    ['the fewest requests if counts are above the imbalance', [9, 0], { d0: 64 }, 'd1'],
+    ['the least busy engine if counts are above the imbalance', [9, 0], { d0: 64 }, 'd1'],
     // Mean 3, deviation 1.73: the limit is 4.73.
     ['the next match if the best one is too busy', [5, 2, 2], { d0: 96, d1: 16 }, 'd1'],
-    ['the fewest requests if the only match is too busy', [6, 3, 3, 2], { d0: 96 }, 'd3'],
+    ['the least busy engine if the only match is too busy', [6, 3, 3, 2], { d0: 96 }, 'd3'],
     // Mean 2, deviation 0: 2 is not above the limit.
     ['the match if it is exactly at mean plus deviation', [2, 2], { d1: 16 }, 'd1'],
   ])('picks %s', (_, counts, tokens, expected) => {
