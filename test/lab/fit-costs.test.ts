@@ -10,7 +10,7 @@ import {
 import type { SweepSample, SweepSeries } from '../../src/lab/sweep.ts';
 
 const BLOCK = { block_size: 16, block_bytes: 16_384, kv_cache_groups: [{ kind: 'full' as const }] };
-/** What the machine of this test costs. */
+/** The costs that generate the samples. */
 const truth = {
   pull: { overhead_ms: 6, fixed_ms: 40, ms_per_byte: 1e-4 },
   prefill: { fixed_ms: 70, ms_per_token: 0.3, ms_per_token_context: 0.0005 },
@@ -57,7 +57,7 @@ const costs = (fitted: ReturnType<typeof fitCosts>) => ({
 });
 
 describe('fitCosts', () => {
-  it('finds the costs that made the samples', () => {
+  it('recovers the costs that generated the samples', () => {
     const fitted = fitCosts([series()]);
     for (const part of ['pull', 'prefill'] as const) {
       for (const [name, value] of Object.entries(truth[part])) {
@@ -68,7 +68,7 @@ describe('fitCosts', () => {
     expect(fitted.ttft.r2).toBeCloseTo(1, 6);
   });
 
-  it('recommends nearly the same threshold from noisy samples with a few wild ones', () => {
+  it('leads to nearly the same threshold from noisy samples with outliers', () => {
     const clean = recommendThreshold(costs(fitCosts([series()])), 1024)!;
     const noisy = series((i) => (i % 13 === 5 ? 2.5 : 1 + 0.02 * Math.sin(i * 37.7)));
     const found = recommendThreshold(costs(fitCosts([noisy])), 1024)!;
@@ -76,17 +76,17 @@ describe('fitCosts', () => {
   });
 });
 
-describe('what follows from costs', () => {
+describe('predictions from fitted costs', () => {
   const model = { ...BLOCK, ...truth };
 
-  it('recommends the length from which pulling stays ahead', () => {
+  it('recommend the length from which pulling is at least as fast as recomputing', () => {
     const threshold = recommendThreshold(model, 1024)!;
     const at = (count: number) => predictTtft(model, count, 17);
     expect(at(threshold).pullMs).toBeLessThanOrEqual(at(threshold).recomputeMs);
     expect(at(threshold - 1).pullMs).toBeGreaterThan(at(threshold - 1).recomputeMs);
   });
 
-  it('counts of layers with a window what their windows see', () => {
+  it('count only blocks that the window sees in sliding-window layers', () => {
     const hybrid = (window: number) => ({
       ...model,
       kv_cache_groups: [{ kind: 'sliding' as const, window }, { kind: 'full' as const }],
@@ -100,14 +100,14 @@ describe('what follows from costs', () => {
     expect(recommendThreshold(hybrid(64), 1024)!).toBeLessThan(recommendThreshold(hybrid(4096), 1024)!);
   });
 
-  it('says never when a pull never pays, and 0 when it always does', () => {
+  it('recommend null if pulling never pays, and 0 if it always does', () => {
     const slow = { ...model, pull: { ...truth.pull, ms_per_byte: 1 } };
     expect(recommendThreshold(slow, 1024)).toBeNull();
     const free = { ...model, pull: { overhead_ms: 0, fixed_ms: 0, ms_per_byte: 0 } };
     expect(recommendThreshold(free, 1024)).toBe(0);
   });
 
-  it('expects no loss of the recommended threshold, and more the further one is from it', () => {
+  it('expect no regret at the recommended threshold, and more for 64 and most for 0', () => {
     const threshold = recommendThreshold(model, 1024);
     const [best, vllm, always, never] = expectedRegret(model, [threshold, 64, 0, null], 16, 512);
     expect(best!.regretMs).toBeCloseTo(0, 1);

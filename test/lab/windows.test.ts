@@ -1,10 +1,10 @@
-/** Whether what windows save can be compared with all KV kept: before it is tried, for a run that was served is not to be lost. */
+/** Whether pools have room to keep all KV, for comparison with windows; checked before a run, so that none is lost. */
 import { expect, it } from 'vitest';
 import { lacksForAllKv } from '../../src/lab/windows.ts';
 
 const window = { kind: 'sliding', slidingWindow: 32, numLayers: 1 } as never;
 const full = { kind: 'full', numLayers: 1 } as never;
-/** Blocks of 16 tokens in two groups: 320 tokens are 40 blocks, and the null block. */
+/** Blocks of 16 tokens in two groups: 320 tokens take 40 blocks, plus the null block. */
 const pools = (prefill: number, decode: number) => ({
   ...{ blockSize: 16, kvCacheGroups: [full, window], maxModelLen: 1024, maxNumBatchedTokens: 512 },
   prefill: { numBlocks: prefill, enablePrefixCaching: true },
@@ -12,13 +12,13 @@ const pools = (prefill: number, decode: number) => ({
 });
 const turns = [100, 320, 50].map((prompt_tokens) => ({ prompt_tokens }));
 
-it('takes what the longest prompt takes in P, and in D what its answer takes beside it', () => {
+it('keeping all KV needs room for the longest prompt in P, and also for its answer in D', () => {
   // The last token of an answer has no KV.
   expect(lacksForAllKv(pools(41, 45), turns, 33)).toBeNull();
   expect(lacksForAllKv(pools(40, 45), turns, 33)).toBe('41 blocks, and --p-blocks is 40');
   expect(lacksForAllKv(pools(41, 45), turns, 34)).toBe('47 blocks, and --d-blocks is 45');
 });
 
-it('takes no more than a context holds', () => {
+it('keeping all KV needs no more room than the context length', () => {
   expect(lacksForAllKv({ ...pools(41, 41), maxModelLen: 321 }, turns, 500)).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Negative controls: each check of `verify --faults` sees what it is for, on a cluster that does just that wrong. */
+/** Negative controls: each check of `verify --faults` reports its defect on a cluster with only that defect. */
 import { describe, expect, it } from 'vitest';
 import { InternalError, TransferError } from '../../../src/errors.ts';
 import type { Fault } from '../../../src/faults/schedule.ts';
@@ -20,14 +20,14 @@ const never = new Promise<never>(() => {});
 const calm = { running: 0, waiting: 0, waitingForRemote: 0, heldRequests: 0, usedBlocks: 0 };
 const memory = { gpu: 1000, shared: 10 };
 
-/** Given at once; then it hangs, or fails. */
+/** Yields these tokens at once, then ends, hangs or fails. */
 async function* answer(tokenIds: readonly number[], error: Error | 'hangs' | null = null) {
   for (const tokenId of tokenIds) yield { tokenId, logitsDigest: 'd' } as GeneratedToken;
   if (error === 'hangs') await never;
   else if (error) throw error;
 }
 
-/** What an episode finds, by kind, in a cluster that is well but for what is given. */
+/** Runs an episode on a healthy cluster, except for `wrong`; `kinds` are the kinds of its findings. */
 async function found(wrong: Partial<StormyCluster>, storm = {}, picks: readonly number[] | null = null) {
   const clock = new TestClock();
   const engines = [{ engineId: 'd', started: { memory: { gpu: 900, shared: 10 }, blockBytes: 100 } }];
@@ -59,7 +59,7 @@ async function found(wrong: Partial<StormyCluster>, storm = {}, picks: readonly 
 const stats = (changes: Partial<EngineStats>) => async () =>
   [{ engineId: 'd', ...calm, memory, ...changes }] as unknown as EngineStats[];
 
-it('what is well is found well: right answers, and errors of a known kind after right tokens', async () => {
+it('an episode reports nothing for right answers or for typed errors after right tokens', async () => {
   const well = await found({});
   expect(well).toMatchObject({ kinds: [], turns: { error: 0, left: 0 } });
   expect(well.turns.right).toBeGreaterThan(2);
@@ -72,41 +72,41 @@ it('what is well is found well: right answers, and errors of a known kind after 
 });
 
 const controls: [what: string, kind: string, wrong: Partial<StormyCluster>][] = [
-  ['another token', 'wrong tokens', { generate: () => answer([3, 2, 4]) }],
-  ['a token too many', 'wrong tokens', { generate: () => answer([...ANSWER, 1]) }],
-  ['an answer that just stops', 'wrong tokens', { generate: () => answer([3, 1]) }],
+  ['a wrong token', 'wrong tokens', { generate: () => answer([3, 2, 4]) }],
+  ['an extra token', 'wrong tokens', { generate: () => answer([...ANSWER, 1]) }],
+  ['an answer that stops early', 'wrong tokens', { generate: () => answer([3, 1]) }],
   [
-    'another token before an error',
+    'a wrong token before an error',
     'wrong tokens',
     { generate: () => answer([9], new TransferError('gone')) },
   ],
-  ['an error of our own', 'untyped error', { generate: () => answer([3], new InternalError('a bug')) }],
-  ['an error of no kind', 'untyped error', { generate: () => answer([], new TypeError('undefined')) }],
+  ['an internal error', 'untyped error', { generate: () => answer([3], new InternalError('a bug')) }],
+  ['an error without a code', 'untyped error', { generate: () => answer([], new TypeError('undefined')) }],
   ['a caller that hangs', 'caller hangs', { generate: () => answer([3], 'hangs') }],
-  ['settings that hang', 'caller hangs', { configure: () => never }],
-  ['an engine that cannot be asked', 'caller hangs', { stats: () => never }],
+  ['a configure() that hangs', 'caller hangs', { configure: () => never }],
+  ['a stats() that hangs', 'caller hangs', { stats: () => never }],
   [
-    'settings that fail',
+    'a configure() that fails',
     'cannot go on',
     { configure: async () => Promise.reject(new TypeError('undefined')) },
   ],
   ['a leaked block', 'blocks held', { stats: stats({ usedBlocks: 1 }) }],
-  ['a hold for nobody', 'blocks held', { stats: stats({ heldRequests: 1 }) }],
-  ['a request that nobody asked for', 'request parked', { stats: stats({ waitingForRemote: 1 }) }],
+  ['an orphaned hold', 'blocks held', { stats: stats({ heldRequests: 1 }) }],
+  ['an orphaned request', 'request parked', { stats: stats({ waitingForRemote: 1 }) }],
   [
-    'books that do not add up',
+    'a failed integrity check',
     'books wrong',
     { checkIntegrity: async () => Promise.reject(new Error('7 of 8')) },
   ],
-  ['more of the device', 'memory grew', { stats: stats({ memory: { ...memory, gpu: 1001 } }) }],
-  ['more that is shared', 'memory grew', { stats: stats({ memory: { ...memory, shared: 11 } }) }],
+  ['growing device memory', 'memory grew', { stats: stats({ memory: { ...memory, gpu: 1001 } }) }],
+  ['growing shared memory', 'memory grew', { stats: stats({ memory: { ...memory, shared: 11 } }) }],
 ];
 
-it.each(controls)('%s is seen: %s', async (_, kind, wrong) => {
+it.each(controls)('an episode reports %s as "%s"', async (_, kind, wrong) => {
   expect((await found(wrong)).kinds).toContain(kind);
 });
 
-it('of its schedule only the picked faults happen, in their order', async () => {
+it('an episode injects only the picked faults of its schedule, in order', async () => {
   const begun: Fault[][] = [];
   const storm = { begin: (schedule: Fault[]) => void begun.push(schedule) };
   for (const picks of [null, [2, 4], [3]]) await found({}, storm, picks);
@@ -115,7 +115,7 @@ it('of its schedule only the picked faults happen, in their order', async () => 
   expect([some, one]).toEqual([[all![1], all![3]], [all![2]]]);
 });
 
-describe('the fewest that break', () => {
+describe('fewest()', () => {
   const of = async (needed: readonly number[]) => {
     const tried: string[] = [];
     const picks = await fewest([1, 2, 3, 4], async (some) => {
@@ -125,21 +125,21 @@ describe('the fewest that break', () => {
     return { picks, tried };
   };
 
-  it('are found by leaving out one after the other, and no more is tried than that', async () => {
+  it('drops faults one at a time and tries no other combinations', async () => {
     expect(await of([2, 4])).toEqual({ picks: [2, 4], tried: ['234', '34', '24', '2'] });
     expect((await of([1, 2, 3, 4])).picks).toEqual([1, 2, 3, 4]);
   });
 
-  it('are at least one, where it breaks whatever happens', async () => {
+  it('keeps one fault if the run fails with any', async () => {
     expect((await of([])).picks).toEqual([4]);
   });
 });
 
-it('engines that are not replaced are seen', async () => {
+it('an episode reports "caller hangs" if ended engines are never replaced', async () => {
   expect((await found({}, { calm: () => never })).kinds).toContain('caller hangs');
 });
 
-it('what is free a moment later is not found', async () => {
+it('an episode does not report a block that is freed a moment later', async () => {
   let looks = 0;
   const soon = () => stats({ usedBlocks: looks++ < 20 ? 1 : 0 })();
   expect((await found({ stats: soon })).kinds).toEqual([]);

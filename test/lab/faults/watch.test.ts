@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Hangs, within } from '../../../src/lab/faults/watch.ts';
 import { TestClock } from '../../clock.ts';
 
-it('a call that does not end in time is named; one that does gives what it gave', async () => {
+it('within() names a call that does not end in time, and returns the result of one that does', async () => {
   const clock = new TestClock();
   const hanging = within(clock, 2000, 'turn 3', new Promise(() => {}));
   const seen = expect(hanging).rejects.toThrow(new Hangs('turn 3 has not ended after 2 s'));

@@ -1,4 +1,4 @@
-/** Clients that take a workload as it is: one at a time, without gaps, limits or warm-up. */
+/** One client that serves a workload unchanged, a conversation at a time, without gaps, limits or warm-up. */
 import type { ClientOptions } from '../../../src/lab/multiturn/clients.ts';
 
 export const clientOptions = (change: Partial<ClientOptions> = {}): ClientOptions => ({

@@ -9,7 +9,7 @@ const order = (target: FakeTarget) =>
   target.sent.map(({ conversationId, turn }) => `${conversationId}${turn}`).join(' ');
 
 describe('clients', () => {
-  test('one client with one conversation at a time serves them one after the other, with real answers as history', async () => {
+  test('serve conversations in order, with real answers as history, if one is active at a time', async () => {
     const target = new FakeTarget();
     const served = await serveConversations(
       target,
@@ -28,14 +28,14 @@ describe('clients', () => {
     expect([...new Set(target.ended)]).toEqual(['a', 'b']);
   });
 
-  test('several active conversations go round, the newest first, as in vLLM', async () => {
+  test('rotate through the active conversations, newest first, as in vLLM', async () => {
     const target = new FakeTarget();
     const three = ['a', 'b', 'c'].map((id) => conversation(id, 2));
     await serveConversations(target, three, clientOptions({ maxActive: 3 }));
     expect(order(target)).toBe('c1 b1 a1 c2 b2 a2');
   });
 
-  test('every client has one request under way, and its share of the conversations', async () => {
+  test('have one request in flight each, and each keeps its own conversations', async () => {
     const target = new FakeTarget();
     const list = ['a', 'b', 'c', 'd', 'e'].map((id) => conversation(id, 3));
     const served = await serveConversations(target, list, clientOptions({ numClients: 2, maxActive: 4 }));
@@ -49,7 +49,7 @@ describe('clients', () => {
     }
   });
 
-  test('a random pick comes from the seed', async () => {
+  test('pick conversations at random by the seed', async () => {
     const run = async (seed: number) => {
       const target = new FakeTarget();
       const list = ['a', 'b', 'c', 'd'].map((id) => conversation(id, 4));
@@ -60,7 +60,7 @@ describe('clients', () => {
     expect(await run(1)).not.toBe(await run(2));
   });
 
-  test('gaps between requests are exponential, with the rate asked for', async () => {
+  test('leave gaps between requests that average to the request rate', async () => {
     const gaps: number[] = [];
     const sleep = async (ms: number) => void gaps.push(ms);
     await serveConversations(
@@ -72,10 +72,10 @@ describe('clients', () => {
     expect(gaps.reduce((a, b) => a + b) / 3000 / 250).toBeCloseTo(1, 1);
   });
 
-  test('the warm-up step serves first turns without counting them', async () => {
+  test('serve first turns in the warm-up step without counting them', async () => {
     const target = new FakeTarget();
     const list = [conversation('a', 2), conversation('b', 1)];
-    // As a round that is cut short knows them.
+    // A round that is cut short knows its requests from onRequest.
     const told: number[] = [];
     const onRequest = ({ sample }: MeasuredRequest) => void told.push(sample.turn);
     const options = clientOptions({ warmupStep: true, onRequest });
@@ -87,7 +87,7 @@ describe('clients', () => {
     expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
   });
 
-  test('a conversation whose first turn fails in the warm-up step is dropped and counted, and no turn of it is one of the round', async () => {
+  test('drop a conversation whose first turn fails in the warm-up step, and count the error', async () => {
     const target = new FakeTarget(({ conversationId }) =>
       conversationId === 'a' ? new RequestError('full') : null,
     );
@@ -102,12 +102,12 @@ describe('clients', () => {
     expect(told).toEqual(['b2']);
   });
 
-  test('where an answer does not tell, the prompt has the answers before it too', async () => {
+  test('count earlier answers as prompt tokens if an answer does not report its prompt length', async () => {
     const served = await serveConversations(new FakeTarget(), [conversation('a', 3)], clientOptions());
     expect(served.requests.map(({ sample }) => sample.input_num_tokens)).toEqual([1, 4, 7]);
   });
 
-  test('limits of tokens: given, from the workload, none', async () => {
+  test('limit output tokens as given, by the workload (0), or not at all (-1)', async () => {
     const limits = async (min: number, max: number) => {
       const target = new FakeTarget();
       await serveConversations(target, [conversation('a', 1)], clientOptions({ limitTokens: { min, max } }));
@@ -118,7 +118,7 @@ describe('clients', () => {
     expect(await limits(-1, -1)).toEqual([null, null]);
   });
 
-  test('a failed request drops its conversation and is counted', async () => {
+  test('drop a conversation after a failed request, and count the error', async () => {
     const target = new FakeTarget(({ conversationId }) =>
       conversationId === 'a' ? new RequestError('full') : null,
     );
@@ -132,7 +132,7 @@ describe('clients', () => {
     expect(served.requests).toHaveLength(2);
   });
 
-  test('another error ends everything, and so does the signal', async () => {
+  test('stop entirely at an internal error, or when aborted', async () => {
     const target = new FakeTarget(() => new InternalError('broken'));
     const list = [conversation('a', 3), conversation('b', 3)];
     await expect(

@@ -1,4 +1,4 @@
-/** Conversations of two-token answers, and a target that gives them without an engine. */
+/** Conversations with two-token answers, and a bench target that gives them without an engine. */
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/lab/multiturn/target.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';
 
@@ -26,7 +26,7 @@ export const answeredTurn = (output: number[]): AnsweredTurn => ({
   bytesDToP: null,
 });
 
-/** Answers when told to, with two tokens that follow from the turn. */
+/** Answers on the next event-loop turn, with two tokens derived from the turn number. */
 export class FakeTarget implements BenchTarget {
   readonly sent: TurnToSend[] = [];
   readonly ended: string[] = [];

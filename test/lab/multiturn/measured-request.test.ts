@@ -8,7 +8,7 @@ test.each([
   [1, 1, 0],
   [3, 3, 3],
   [2, 4, 3],
-  // A token that came in two chunks, and a server that counts none.
+  // One token in two chunks, and a server that reports no count.
   [2, 1, 6],
   [2, 0, 6],
 ])('%i chunks of %i tokens in 6 ms after the first: %i ms a token', (chunks, outputTokens, expected) => {

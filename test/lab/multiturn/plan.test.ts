@@ -36,7 +36,7 @@ const predictMs = (some: readonly BenchConversation[]) => predictRoundMs(some, p
 const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
 
 describe('experiments', () => {
-  test('D has room for what is held of all, P too, but for the one in which it evicts', () => {
+  test('give D and P room for all active conversations, except P in the eviction experiment', () => {
     const [off, on, eviction] = plans as [ExperimentPlan, ExperimentPlan, ExperimentPlan];
     expect(off.prefixCaching).toBe(false);
     expect(on.pBlocks).toBeGreaterThan(size.activeBlocks);
@@ -45,7 +45,7 @@ describe('experiments', () => {
     for (const { dBlocks } of plans) expect(dBlocks).toBeGreaterThan(size.activeBlocks);
   });
 
-  test('what costs time and tells the same everywhere is in one experiment only', () => {
+  test('serve decode-local and the unscaled threshold in one experiment only', () => {
     expect(plans.map(({ arms }) => arms.map(({ key }) => key))).toEqual([
       ['unidirectional', 'bidirectional'],
       ['unidirectional', 'bidirectional', 'decode_local', 'bidirectional_threshold_64'],
@@ -54,7 +54,7 @@ describe('experiments', () => {
     expect(plans[1]!.arms.map(({ threshold }) => threshold)).toEqual([4, 4, 4, 64]);
   });
 
-  test('of a model with windows one mode is served once more with all KV kept, and all others as they are', () => {
+  test('add one arm with all KV kept for a model with sliding windows, and keep all others', () => {
     const windowed = planExperiments(config(), size, 16, true);
     expect(
       windowed.map(({ arms }) => arms.map(({ key, mode, allFullKv }) => [key, mode, allFullKv])),
@@ -75,19 +75,16 @@ describe('experiments', () => {
       'prefixCaching for prefill-1',
     ],
     ['eviction', { prefill: [{ blocks: 4000 }], decode: 1 }, 'blocks for prefill-0'],
-  ] as const)(
-    '%s: an engine that it cannot set, since the fleet file does, is refused',
-    (name, roleset, of) => {
-      const planned = (experiments: ExperimentName[]) =>
-        planExperiments(config({ fleet: { rolesets: [roleset] } as never, experiments }), size, 16, false);
-      expect(() => planned(['prefix-caching', name])).toThrow(
-        `--experiments has ${name}, but the --fleet file sets ${of}: remove it from the file`,
-      );
-      expect(planned(['prefix-caching'])).toHaveLength(1);
-    },
-  );
+  ] as const)('refuse %s if the fleet file sets what that experiment varies', (name, roleset, of) => {
+    const planned = (experiments: ExperimentName[]) =>
+      planExperiments(config({ fleet: { rolesets: [roleset] } as never, experiments }), size, 16, false);
+    expect(() => planned(['prefix-caching', name])).toThrow(
+      `--experiments has ${name}, but the --fleet file sets ${of}: remove it from the file`,
+    );
+    expect(planned(['prefix-caching'])).toHaveLength(1);
+  });
 
-  test('with fewer conversations the pool that is to be too small is smaller', () => {
+  test("shrink P's too-small pool if there are fewer conversations", () => {
     const few = sizeOf(conversations.slice(0, 8), 24, 16, 128, 1);
     const fitted = fitPools(plans, few, 2);
     expect(fitted[2]!.pBlocks).toBeLessThan(few.activeBlocks);
@@ -96,7 +93,7 @@ describe('experiments', () => {
     expect(fitted[2]).toMatchObject({ roomy: false, title: plans[2]!.title });
   });
 
-  test('of as many conversations as clients all have room, and it is not called too small', () => {
+  test('call a pool small, not too small, if there are only as many conversations as clients', () => {
     const two = sizeOf(conversations.slice(0, 2), 24, 16, 128, 1);
     const ways = planExperiments(config({ paths: ['recompute', 'pull'] }), size, 16, false, [null]);
     const titles = [plans, ways].map((all) => fitPools(all, two, 2).at(-1));
@@ -113,12 +110,12 @@ describe('experiments', () => {
   });
 });
 
-describe('lengths that settings change', () => {
+describe('asServed()', () => {
   const served = (change: Record<string, unknown>) => asServed(conversations, config(change));
   const outputs = (change: Record<string, unknown>) =>
     new Set(served(change).flatMap(({ turns }) => turns.map(({ outputTokens }) => outputTokens)));
 
-  test('answers have the limit, or --max-tokens without one; turns are as many as are asked for', () => {
+  test('applies the token limit, or --max-tokens if there is none, and the limit of turns', () => {
     expect(served({})).toEqual(conversations);
     expect(outputs({ limitMinTokens: 100, limitMaxTokens: 200 })).toEqual(new Set([200]));
     expect(outputs({ limitMinTokens: -1, limitMaxTokens: -1, maxTokens: 77 })).toEqual(new Set([77]));
@@ -126,11 +123,11 @@ describe('lengths that settings change', () => {
   });
 });
 
-describe('what fits a budget', () => {
+describe('a time budget', () => {
   const request = (computed: number, ttftMs: number): MeasuredRequest =>
     ({ sample: { computed_tokens: computed, ttft_ms: ttftMs, tpot_ms: 12 } }) as MeasuredRequest;
 
-  test('costs are fitted to what was measured', () => {
+  test('is planned with costs fitted to measured requests', () => {
     const fitted = fitCost([request(300, 470), request(10, 35), request(100, 170)]);
     expect(fitted.prefillMsPerToken).toBeCloseTo(1.5);
     expect(fitted.turnMs).toBeCloseTo(20);
@@ -141,7 +138,7 @@ describe('what fits a budget', () => {
     });
   });
 
-  test('more time fits more conversations, and the prediction keeps within it', () => {
+  test('fits more conversations the longer it is, with a predicted time within it', () => {
     const counts = [100, 300, 600, 1200, 3600].map((seconds) => {
       const chosen = whatFits(conversations, predictMs, options(seconds * 1000));
       if (chosen.length > 2)
@@ -153,7 +150,7 @@ describe('what fits a budget', () => {
     expect(counts.at(-1)).toBe(24);
   });
 
-  test('first there are fewer conversations, then shorter ones, in turns; two turns at least', () => {
+  test('cuts conversations and turns step by step, down to two conversations of two turns', () => {
     const shape = (leftMs: number) => {
       const chosen = whatFits(conversations, predictMs, options(leftMs));
       return { count: chosen.length, turns: Math.max(...chosen.map((each) => each.turns.length)) };
@@ -171,7 +168,7 @@ describe('what fits a budget', () => {
     expect(new Set(sizes).size).toBeGreaterThan(10);
   });
 
-  test('recomputing is predicted to cost more than pulling', () => {
+  test('is planned with more time for recomputing than for pulling', () => {
     const only = (key: string) => [{ ...plans[0]!, arms: plans[0]!.arms.filter((arm) => arm.key === key) }];
     const without = predictRoundMs(conversations, only('unidirectional'), cost, 2);
     expect(without).toBeGreaterThan(predictRoundMs(conversations, only('bidirectional'), cost, 2));
@@ -187,7 +184,7 @@ describe('the next round', () => {
     rounds: Number.POSITIVE_INFINITY,
   };
 
-  test('goes on while there is time', () => {
+  test('is served while there is time', () => {
     expect(nextRound(state)).toEqual({ kind: 'go', conversations: 10 });
     expect(nextRound({ ...state, roundsMs: [100, 100, 100], leftMs: 200 })).toEqual({
       kind: 'go',
@@ -195,11 +192,11 @@ describe('the next round', () => {
     });
   });
 
-  test('ends after three rounds when another would not fit', () => {
+  test('is not served after three rounds if it would not fit', () => {
     expect(nextRound({ ...state, roundsMs: [100, 90, 80], leftMs: 105 })).toEqual({ kind: 'end' });
   });
 
-  test('has fewer conversations when three rounds would not fit otherwise', () => {
+  test('has fewer conversations if three rounds would not fit otherwise', () => {
     expect(nextRound({ ...state, leftMs: 108 })).toEqual({ kind: 'go', conversations: 5 });
     expect(nextRound({ ...state, leftMs: 20 })).toEqual({ kind: 'end' });
     // Two more do not fit, however few conversations; one does.

@@ -1,4 +1,4 @@
-/** What an arm's figures are of: the requests that are reported, and not those before them. */
+/** An arm's counters cover the requests that are reported, not those before them. */
 import { expect, test } from 'vitest';
 import type { StoreCounters } from '../../../src/connector/types.ts';
 import type { Cluster } from '../../../src/fleet/types.ts';
@@ -8,7 +8,7 @@ import { runArm } from '../../../src/lab/multiturn/rounds.ts';
 import { clientOptions } from './client-options.ts';
 import { conversation, FakeTarget } from './fake-target.ts';
 
-/** An engine that has counted as much of everything as turns were sent, ten bytes each, a block held for a second each. */
+/** An engine whose every counter equals the turns sent; per turn, ten bytes and one block held for a second. */
 function counting(target: FakeTarget): Cluster {
   const stats = async (): Promise<readonly EngineStats[]> => {
     const turns = target.sent.length;
@@ -38,7 +38,7 @@ const arm = {
 test.each([
   [false, 6],
   [true, 4],
-])('warm-up step %s: what engines counted is of the %i requests that count', async (warmupStep, counted) => {
+])('with warm-up step %s, engine counters cover the %i reported requests', async (warmupStep, counted) => {
   const target = new FakeTarget();
   const list = [conversation('a', 3), conversation('b', 3)];
   const served = await runArm(

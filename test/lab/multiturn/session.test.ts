@@ -35,7 +35,7 @@ const plan: ExperimentPlan = {
 
 const silent = { trying() {}, tried() {}, planned() {}, armBegins() {}, requestDone() {}, armEnds() {} };
 
-/** A machine whose every request takes a second, by a clock of its own: ten conversations of three turns. */
+/** Serves ten conversations of three turns on a clock of its own; each request takes a second. */
 async function session(change: Partial<SessionOptions>) {
   let clock = 0;
   const fake = new FakeTarget();
@@ -67,7 +67,7 @@ describe('a session with a budget', () => {
   // Trial, a round of 10 conversations, and two of 5.
   const deadlineMs = 4000 + 4000 + 60_000 + 66_000;
 
-  test('conversations that are left out are in no rate: requests and their time are of the same', async () => {
+  test('computes rates only from rounds without the conversations that it dropped', async () => {
     const { conversations, notes, rounds } = await session({ deadlineMs });
     expect(conversations.length).toBeLessThan(10);
     expect(notes.join(' ')).toContain('rates and held blocks are from the later rounds');
@@ -80,7 +80,7 @@ describe('a session with a budget', () => {
     }
   });
 
-  test('gaps between requests, and requests that are not sent, are part of what fits', async () => {
+  test('takes request gaps and --max-requests into account when it sizes the workload', async () => {
     const sizeIn = async (change: Partial<SessionOptions>) => {
       const { conversations } = await session({ deadlineMs: 4 * 60_000 + 8000, ...change });
       return conversations.reduce((sum, { turns }) => sum + turns.length, 0);
@@ -91,7 +91,7 @@ describe('a session with a budget', () => {
   });
 });
 
-test('a mode whose every request failed is in no table, but it is told of', async () => {
+test('a mode whose requests all failed is in no table, but is reported', async () => {
   const { rounds } = await session({ rounds: 1 });
   expect(unansweredArm([plan], rounds)).toBeNull();
   const lost = { round: 1, requests: [], errors: new Map([['no room', 3]]), runtimeMs: 5, counters: null };

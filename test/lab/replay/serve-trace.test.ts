@@ -18,7 +18,7 @@ const session = (id: string, delayMs: number | null = null): TraceRequest['origi
   delayMs,
 });
 
-/** Takes so long for each turn, on the test's clock; as many at once as come. */
+/** Takes 100 ms for each turn on the test's clock, with any number in flight. */
 class SlowTarget implements BenchTarget {
   readonly sent: { turn: TurnToSend; atMs: number }[] = [];
   underWay = 0;
@@ -62,7 +62,7 @@ async function* stream(requests: readonly TraceRequest[]) {
   yield* requests;
 }
 
-/** Moves the clock whenever nothing else happens. */
+/** Serves a trace, and moves the clock whenever nothing else happens. */
 async function serve(
   requests: readonly TraceRequest[],
   target: SlowTarget,
@@ -93,8 +93,8 @@ async function serve(
   return serving;
 }
 
-describe('a trace that is served', () => {
-  it('sends each request at its time, however many are under way, and follow-ups after the answer and the think time', async () => {
+describe('serveTrace()', () => {
+  it('sends requests at their arrival times, and follow-ups after the answer and the think time', async () => {
     const time = clock();
     const target = new SlowTarget(time);
     const served = await serve(
@@ -122,7 +122,7 @@ describe('a trace that is served', () => {
     expect(served.runtimeMs).toBe(220);
   });
 
-  it('makes engines generate what the next prompt holds', async () => {
+  it('makes engines generate the tokens that the next prompt contains', async () => {
     const time = clock();
     const target = new SlowTarget(time);
     const requests = [
@@ -136,7 +136,7 @@ describe('a trace that is served', () => {
     expect(first).toMatchObject({ minTokens: 7, maxTokens: 7 });
   });
 
-  it('counts a request that is refused, and goes on with its conversation', async () => {
+  it('counts a refused request and continues its conversation', async () => {
     const time = clock();
     const target = new SlowTarget(time, ({ turn }) => (turn === 1 ? new RequestError('too long') : null));
     const served = await serve(
@@ -148,7 +148,7 @@ describe('a trace that is served', () => {
     expect(served.requests.map(({ sample }) => sample.turn)).toEqual([2]);
   });
 
-  it('ends with what ended an engine, and leaves nothing under way', async () => {
+  it('fails with an internal error and leaves no request in flight', async () => {
     const time = clock();
     const target = new SlowTarget(time, ({ conversationId }) =>
       conversationId === 'trace-0' ? new InternalError('broken') : null,
@@ -158,7 +158,7 @@ describe('a trace that is served', () => {
     expect(target.underWay).toBe(0);
   });
 
-  it('ends when it is interrupted while it waits for the next request', async () => {
+  it('ends when it is aborted while it waits for the next request', async () => {
     const time = clock();
     const target = new SlowTarget(time);
     const interrupt = new AbortController();

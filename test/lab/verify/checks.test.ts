@@ -1,4 +1,4 @@
-/** That the checks can fail: held against kernels that write nothing, and against KV that is not all there. */
+/** Negative controls of the checks: kernels that write nothing, and KV that lacks a block. */
 import { describe, expect, it } from 'vitest';
 import { type Kernel, type KernelName, kernels } from '../../../src/gpu/kernels.ts';
 import type { KernelBench } from '../../../src/lab/verify/kernel-bench.ts';
@@ -33,9 +33,9 @@ const ADAPTERS = {
   'a GPU': adapterForm({ subgroupSize: 32, software: false }),
 };
 
-describe.each(Object.entries(ADAPTERS))('on %s', (_, form) => {
+describe.each(Object.entries(ADAPTERS))('kernel checks on %s', (_, form) => {
   const forms = [form, { ...form, subgroup: null }] as const;
-  it.each(checksFor(forms))('no case of $name passes where nothing is written', async ({ measure }) => {
+  it.each(checksFor(forms))('fail every case of $name if the kernel writes nothing', async ({ measure }) => {
     const findings = [];
     for (const shape of kernelShapes(nano, 16))
       findings.push(...(await measure(idle(forms), shape, new RandomNumbers(1))));
@@ -44,7 +44,7 @@ describe.each(Object.entries(ADAPTERS))('on %s', (_, form) => {
   });
 });
 
-it('blocks that a full group lacks are no blocks that agree', () => {
+it('assemble() throws if a full group lacks blocks', () => {
   const layout = kvLayout(nano, 16, 'f16');
   const page = new Uint8Array(2 * layout.numKvHeads * layout.headDim * 16 * 2 * nano.numLayers);
   expect(assemble(layout, oneGroup(nano), [[page, page]], 32).blocks).toHaveLength(2);
