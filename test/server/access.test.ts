@@ -1,4 +1,4 @@
-/** What is the operator's, who that is, and which ports need keys. */
+/** Operator paths, who counts as the operator, and which ports need keys. */
 import { describe, expect, test } from 'vitest';
 import { type AccessOptions, checkAccess } from '../../src/server/access.ts';
 import { createLog } from '../../src/server/log.ts';
@@ -7,7 +7,7 @@ import { adminApp, isOperator, mountOnClientPort, type OperatorRule } from '../.
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
 
-/** Says who asked for metrics. */
+/** Answers /metrics with `all` to the operator and `plain` to others. */
 const observability: Observability = {
   mountMetrics: (app, may) => void app.get('/metrics', (c) => c.text(may(c) ? 'all' : 'plain')),
   mountDetails: (app) => void app.post('/kv/query', (c) => c.text('queried')),
@@ -21,7 +21,7 @@ interface Keys {
   adminKey?: string | null;
 }
 
-/** A client's port, as serve.ts puts it together. */
+/** A client port, assembled as in serve.ts. */
 function clientPort({ apiKey = null, adminKey = null }: Keys, local = true, operatorToo = false) {
   const stub = new StubService('engine');
   const rule: OperatorRule = { adminKey, local };
@@ -49,13 +49,13 @@ async function statuses(app: App, path: string, keys: readonly (string | null)[]
 
 const OPERATORS = ['/kv/query', '/reset_prefix_cache'];
 
-describe("a client's port", () => {
-  test("has none of the operator's paths, whatever the key", async () => {
+describe('a client port', () => {
+  test('has no operator paths by default, with either key', async () => {
     const { app } = clientPort({ apiKey: 'c', adminKey: 'a' });
     for (const path of OPERATORS) expect(await statuses(app, path, ['c', 'a'])).toEqual([404, 404]);
   });
 
-  test('has them when asked for: with the admin key, or without one for this machine alone', async () => {
+  test('has operator paths if enabled: for the admin key, or for this machine if there is none', async () => {
     const keyed = clientPort({ apiKey: 'c', adminKey: 'a' }, true, true).app;
     for (const path of OPERATORS)
       expect(await statuses(keyed, path, [null, 'c', 'a'])).toEqual([401, 401, 200]);
@@ -65,7 +65,7 @@ describe("a client's port", () => {
     for (const path of OPERATORS) expect(await statuses(reached, path, [null, 'a'])).toEqual([401, 401]);
   });
 
-  test("answers clients to either key, and to nobody else's", async () => {
+  test('serves clients with the API key or the admin key, and no others', async () => {
     const { app } = clientPort({ apiKey: 'c', adminKey: 'a' });
     const status = async (key: string | null) => (await app.request(CHAT, post(hello, bearer(key)))).status;
     expect(await Promise.all(['c', 'a', 'ca', '', null].map(status))).toEqual([200, 200, 401, 401, 401]);
@@ -79,7 +79,7 @@ describe("a client's port", () => {
     [{ apiKey: 'c', adminKey: 'a' }, true, null, 'plain'],
     [{ apiKey: 'c', adminKey: 'a' }, true, 'c', 'plain'],
     [{ apiKey: 'c', adminKey: 'a' }, false, 'a', 'all'],
-  ])('keys %j, this machine alone %j, asked with %j: metrics are %s', async (keys, local, key, expected) => {
+  ])('with keys %j, loopback %j, asked with %j gives %s metrics', async (keys, local, key, expected) => {
     const response = await clientPort(keys, local).app.request('/metrics', { headers: bearer(key) });
     expect([response.status, await response.text()]).toEqual([200, expected]);
   });
@@ -93,7 +93,7 @@ describe('the admin port', () => {
       { adminKey, version: '1', log },
     );
 
-  test('has the paths of each port behind its name', async () => {
+  test("serves the operator paths of each port under the port's name", async () => {
     const stub = new StubService('engine');
     const app = portOf(null, stub);
     expect(await (await app.request('/router/kv/query', post({}))).text()).toBe('queried');
@@ -106,7 +106,7 @@ describe('the admin port', () => {
     expect((await app.request('/health')).status).toBe(200);
   });
 
-  test('with a key: for its bearer alone', async () => {
+  test('requires the admin key if there is one', async () => {
     const app = portOf('a');
     for (const path of ['/router/kv/query', '/decode-0/reset_prefix_cache']) {
       expect(await statuses(app, path, [null, 'b', 'a'])).toEqual([401, 401, 200]);
@@ -121,7 +121,7 @@ describe('the admin port', () => {
   });
 });
 
-describe('before a port opens', () => {
+describe('checkAccess()', () => {
   const none: AccessOptions = {
     ...{ host: '127.0.0.1', adminHost: '127.0.0.1', apiKey: null, adminKey: null },
     adminOnClientPorts: false,
@@ -133,7 +133,7 @@ describe('before a port opens', () => {
     [{ host: '127.8.9.1', adminOnClientPorts: true }, true],
     [{ host: '0.0.0.0', apiKey: 'c' }, false],
     [{ host: '::', apiKey: 'c', adminKey: 'a', adminHost: '0.0.0.0', adminOnClientPorts: true }, false],
-  ])('%j is taken', async (options, local) => {
+  ])('accepts %j', async (options, local) => {
     expect(await checkAccess({ ...none, ...options })).toEqual({ local });
   });
 
@@ -150,7 +150,7 @@ describe('before a port opens', () => {
     [{ apiKey: 'same', adminKey: 'same' }, /are the same/],
     [{ apiKey: 'hush hush' }, /--api-key has characters that an HTTP header cannot carry/],
     [{ adminKey: 'hush日' }, /--admin-key has characters/],
-  ])('%j is refused, and no key is shown', async (options, message) => {
+  ])('refuses %j and shows no key', async (options, message) => {
     const error = await checkAccess({ ...none, ...options }).catch((refusal: Error) => refusal);
     expect(error).toMatchObject({ code: 'config', message: expect.stringMatching(message) });
     expect((error as Error).message).not.toContain('hush');

@@ -4,8 +4,8 @@ import type { RequestRecord } from '../../src/server/observer.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
 
-describe('who may ask', () => {
-  test('with a key only its bearers, but monitors always', async () => {
+describe('access to a port', () => {
+  test('requires the API key if there is one, except for /health', async () => {
     const app = stubApp(new StubService(), { apiKey: 'secret' });
     const status = async (authorization?: string) => {
       const headers: Record<string, string> = authorization ? { Authorization: authorization } : {};
@@ -21,7 +21,7 @@ describe('who may ask', () => {
     expect((await app.request('/health')).status).toBe(200);
   });
 
-  test('pages of other origins only when they are named', async () => {
+  test('is allowed to pages of other origins only if --cors-origin names them', async () => {
     const origin = { Origin: 'https://a.example' };
     const allowed = async (corsOrigins: string[]) => {
       const app = stubApp(new StubService(), { corsOrigins });
@@ -35,8 +35,8 @@ describe('who may ask', () => {
   });
 });
 
-describe('how many, and until when', () => {
-  test('beyond the queue: 503 with Retry-After; places come free with answers and with errors', async () => {
+describe('admission of requests', () => {
+  test('refuses with 503 and Retry-After if the queue is full; ended requests free their places', async () => {
     const stub = new StubService();
     let go: () => void = () => {};
     stub.pace = () =>
@@ -72,7 +72,7 @@ describe('how many, and until when', () => {
     ]);
   });
 
-  test('a reader that leaves a stream ends its request', async () => {
+  test('aborts a request whose client leaves the stream', async () => {
     const stub = new StubService();
     let tokens = 0;
     stub.pace = async () => {
@@ -86,7 +86,7 @@ describe('how many, and until when', () => {
     await expect.poll(() => stub.aborted).toBe(1);
   });
 
-  test('a slow reader keeps its place until it has read', async () => {
+  test('frees the place of a slow reader only when it has read its answer', async () => {
     const stub = new StubService();
     const app = stubApp(stub, { maxQueue: 0 });
     const slow = await app.request(CHAT, post({ ...hello, n: 2, temperature: 1, stream: true }));

@@ -13,8 +13,8 @@ const service = {
 const app = (changed: Partial<PortService> = {}) =>
   createApp({ ...service, ...changed } as PortService, { version: '1.2.3', created: 1000 });
 
-describe('what every port tells of itself', () => {
-  test('/health is 200 and empty, or 503 with the reason', async () => {
+describe('every port', () => {
+  test('answers /health with an empty 200, or with 503 and the reason', async () => {
     const good = await app().request('/health');
     expect([good.status, await good.text()]).toEqual([200, '']);
     const bad = await app({ unhealthy: () => 'P is dead' }).request('/health');
@@ -25,7 +25,7 @@ describe('what every port tells of itself', () => {
     });
   });
 
-  test('/version and /v1/models', async () => {
+  test('reports its version, and its model under each name in /v1/models', async () => {
     expect(await (await app().request('/version')).json()).toEqual({ version: '1.2.3' });
     const models = (await (await app().request('/v1/models')).json()) as { data: object[] };
     expect(models.data.map((model) => ({ ...model }))).toEqual(
@@ -41,7 +41,7 @@ describe('what every port tells of itself', () => {
     );
   });
 
-  test('/v1/models/NAME: one of them, whatever its name holds', async () => {
+  test('serves each model name at /v1/models/NAME, also with a slash in it', async () => {
     const named = { model: { ...service.model, names: ['nano', 'meta-llama/Llama-3.2-1B'] } };
     const asked = async (name: string) => (await app(named).request(`/v1/models/${name}`)).json();
     for (const id of named.model.names)
@@ -53,7 +53,7 @@ describe('what every port tells of itself', () => {
     expect([posted.status, posted.headers.get('Allow')]).toEqual([405, 'GET']);
   });
 
-  test("an unknown path is a 404 in OpenAI's shape", async () => {
+  test("answers an unknown path with 404 in OpenAI's error format", async () => {
     const response = await app().request('/v1/nothing');
     expect(response.status).toBe(404);
     expect(((await response.json()) as { error: { type: string } }).error.type).toBe('NotFoundError');

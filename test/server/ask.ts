@@ -1,4 +1,4 @@
-/** The app of a port, on a stub, and what a client sends to it. */
+/** The app of a port on a stub service, and requests for it. */
 import { createApp } from '../../src/server/app.ts';
 import { asService, type StubService } from './stub.ts';
 

@@ -1,4 +1,4 @@
-/** allowed_token_ids and bad_words, from the body to what the engines are asked. */
+/** allowed_token_ids and bad_words, from the request body to the engines' sampling parameters. */
 import { expect, test } from 'vitest';
 import { badWordsTokenIds } from '../../src/server/bad-words.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
@@ -6,7 +6,7 @@ import { StubService } from './stub.ts';
 
 const { signal } = new AbortController();
 
-test('words are taken as they are, and after a space where that is another token', async () => {
+test('bad words are encoded as given, and also after a space if that is another token', async () => {
   const ids: Record<string, number[]> = {
     cat: [7],
     ' cat': [8],
@@ -28,7 +28,7 @@ test('words are taken as they are, and after a space where that is another token
   });
 });
 
-test('engines are told tokens, of chats, completions and tokens', async () => {
+test('chats, completions and token requests pass bad_words and allowed_token_ids as token ids', async () => {
   for (const kind of ['router', 'engine'] as const) {
     const stub = new StubService(kind);
     const app = stubApp(stub);
@@ -54,7 +54,7 @@ test.each([
   [{ bad_words: 'a' }, 'bad_words', /list of strings/],
   [{ bad_words: Array(129).fill('a') }, 'bad_words', /at most 128/],
   [{ bad_words: ['a'.repeat(129)] }, 'bad_words.0', /at most 128/],
-])('%j is a 400', async (fields, param, message) => {
+])('%j is refused with 400', async (fields, param, message) => {
   const stub = new StubService();
   const response = await stubApp(stub).request(CHAT, post({ ...hello, ...fields }));
   expect(response.status).toBe(400);

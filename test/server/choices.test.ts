@@ -1,4 +1,4 @@
-/** Several answers to one request: of several prompts, several of one, and both; whole and streamed. */
+/** Several choices for one request: a list of prompts, n per prompt, or both; whole and streamed. */
 import { describe, expect, test } from 'vitest';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
@@ -31,11 +31,11 @@ async function chunks(stub: StubService, path: string, body: object): Promise<Ch
   return (await events(response)) as unknown as Chunk[];
 }
 
-describe('several answers', () => {
+describe('a generation request', () => {
   test.each([
     [['ab', 'cd']],
     [[[...'ab'], [...'cd']].map((texts) => texts.map((text) => text.charCodeAt(0)))],
-  ])('a list of prompts: %j', async (prompt) => {
+  ])('gets one choice per prompt for %j', async (prompt) => {
     const stub = new StubService();
     const { choices, usage } = await whole(stub, COMPLETION, { prompt, max_tokens: 3 });
     expect(choices.map(({ index, text }) => [index, text])).toEqual([
@@ -46,7 +46,7 @@ describe('several answers', () => {
     expect(stub.requests.map(({ sampling }) => sampling.seed)).toEqual([0, 0]);
   });
 
-  test('n of each, which draw with seeds of their own; a prompt counts once', async () => {
+  test('gets n choices per prompt, with a seed each, and counts each prompt once', async () => {
     const stub = new StubService();
     const body = { prompt: ['ab', 'cd'], n: 2, max_tokens: 2, ...warm };
     const { choices, usage } = await whole(stub, COMPLETION, body);
@@ -61,7 +61,7 @@ describe('several answers', () => {
     expect(new Set(stub.requests.map(({ requestId }) => requestId)).size).toBe(4);
   });
 
-  test('seeds stay apart where whole numbers end', async () => {
+  test('uses a different seed for each choice, even at the end of the safe integer range', async () => {
     const stub = new StubService();
     const seed = Number.MAX_SAFE_INTEGER - 1;
     await whole(stub, COMPLETION, { prompt: 'a', n: 4, max_tokens: 1, temperature: 1, seed });
@@ -69,7 +69,7 @@ describe('several answers', () => {
     expect(stub.requests.map(({ sampling }) => sampling.seed)).toEqual([most - 1, most, -most, 1 - most]);
   });
 
-  test('streamed: each choice has its role, its text and its end; usage is that of all', async () => {
+  test('streams role, text and finish reason of each choice, and the usage of all', async () => {
     const stub = new StubService();
     const all = await chunks(stub, CHAT, {
       ...hello,
@@ -86,7 +86,7 @@ describe('several answers', () => {
     expect(all.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 9 } });
   });
 
-  test('tokens in, tokens out', async () => {
+  test('gets n choices of token ids from /inference/v1/generate', async () => {
     const stub = new StubService();
     const body = { token_ids: [5, 6], sampling_params: { n: 2, max_tokens: 1, ...warm } };
     const { choices } = await whole(stub, '/inference/v1/generate', body);
@@ -96,7 +96,7 @@ describe('several answers', () => {
     ]);
   });
 
-  test('one bad prompt is a 400 before anything is answered, and the others end', async () => {
+  test('is refused with 400 if one of its prompts is bad', async () => {
     const stub = new StubService();
     const body = { prompt: ['good', 'x'.repeat(64)], max_tokens: 40, stream: true };
     const response = await stubApp(stub).request(COMPLETION, post(body));
@@ -104,7 +104,7 @@ describe('several answers', () => {
     expect(await response.json()).toMatchObject({ error: { param: 'prompt' } });
   });
 
-  test('what fails in one ends all, as an error in the stream', async () => {
+  test('ends with an error in the stream if one choice fails', async () => {
     const stub = new StubService();
     stub.pace = () => new Promise((go) => setImmediate(go));
     stub.failure = { at: 2, error: new Error('lost') };
@@ -112,7 +112,7 @@ describe('several answers', () => {
     expect(all.at(-1)).toMatchObject({ error: { code: 500 } });
   });
 
-  test('each takes a place; more than there are is a 400, more than there are now a 503', async () => {
+  test('needs a place per choice: 400 if there are too few, 503 if too few are free', async () => {
     const stub = new StubService();
     const app = stubApp(stub, { maxQueue: 1 });
     const four = await app.request(COMPLETION, post({ prompt: 'a', n: 4, ...warm }));
@@ -127,13 +127,13 @@ describe('several answers', () => {
     expect((await app.request(COMPLETION, post({ prompt: 'a', n: 3, ...warm }))).status).toBe(200);
   });
 
-  test('the first goes on with the conversation, the others are their own', async () => {
+  test('continues the conversation with its first choice only', async () => {
     const stub = new StubService();
     await whole(stub, CHAT, { ...hello, n: 2, ...warm, conversation_id: 'mine' });
     expect(stub.requests.map(({ conversationId }) => conversationId)).toEqual(['mine', null]);
   });
 
-  test('parameters of a holder are for one: a 400, and the holder is told', async () => {
+  test('with several choices and kv_transfer_params gets 400, and the service is notified', async () => {
     const stub = new StubService('engine');
     const bodies: unknown[] = [];
     stub.refused = (body?: unknown) => void bodies.push(body);
@@ -149,7 +149,7 @@ describe('several answers', () => {
     expect([bodies.length, stub.requests.length]).toEqual([2, 0]);
   });
 
-  test('a word that cannot be forbidden: a 400, and the holder is told', async () => {
+  test('with kv_transfer_params and an impossible bad word gets 400, and the service is notified', async () => {
     const stub = new StubService('engine');
     const bodies: unknown[] = [];
     stub.refused = (body?: unknown) => void bodies.push(body);
@@ -163,11 +163,11 @@ describe('several answers', () => {
   });
 });
 
-describe('ids and usage as they come', () => {
+describe('token ids and usage', () => {
   const ids = [...'hel'].map((character) => character.charCodeAt(0));
   const promptIds = [...'hello'].map((character) => character.charCodeAt(0));
 
-  test('return_token_ids, of a chat', async () => {
+  test('are in a chat with return_token_ids: prompt ids once, output ids with each chunk', async () => {
     const body = { ...hello, return_token_ids: true };
     const answer = await whole(new StubService(), CHAT, body);
     expect(answer.prompt_token_ids).toEqual(promptIds);
@@ -182,7 +182,7 @@ describe('ids and usage as they come', () => {
     expect(all.flatMap(({ choices }) => choices[0]!.token_ids ?? [])).toEqual(ids);
   });
 
-  test('return_token_ids, of completions: with each choice', async () => {
+  test('are in completions with return_token_ids: prompt and output ids with each choice', async () => {
     const body = { prompt: ['hello', 'x'], max_tokens: 2, return_token_ids: true };
     const { choices } = await whole(new StubService(), COMPLETION, body);
     expect(choices).toMatchObject([
@@ -195,7 +195,7 @@ describe('ids and usage as they come', () => {
     expect(second.flatMap(({ token_ids }) => token_ids)).toEqual([120, 120]);
   });
 
-  test('a token without text is told to who asked for ids', async () => {
+  test('are streamed for a token without text only with return_token_ids', async () => {
     const stub = new StubService();
     const { generate } = stub;
     stub.generate = async function* (request) {
@@ -206,7 +206,7 @@ describe('ids and usage as they come', () => {
     expect(await chunks(stub, COMPLETION, { prompt: 'hello', max_tokens: 3 })).toHaveLength(1);
   });
 
-  test('continuous_usage_stats: of the choice so far, with include_usage only', async () => {
+  test('are in each chunk with continuous_usage_stats: the usage so far, if include_usage is set', async () => {
     const stream_options = { include_usage: true, continuous_usage_stats: true };
     const all = await chunks(new StubService(), CHAT, { ...hello, stream_options });
     expect(

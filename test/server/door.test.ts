@@ -1,4 +1,4 @@
-/** What comes through the door at all: JSON that is not too deep, under a name of this machine, from no foreign page. */
+/** Requests refused before they are served: by JSON depth, Content-Type, Origin, Host or min_tokens. */
 import { describe, expect, test } from 'vitest';
 import { createLog } from '../../src/server/log.ts';
 import { adminApp } from '../../src/server/operator.ts';
@@ -8,17 +8,17 @@ import { asService, StubService } from './stub.ts';
 const told = async (response: Response) =>
   ((await response.json()) as { error: { message: string; type: string } }).error;
 
-describe('nesting', () => {
+describe('a request body', () => {
   const deep = (open: string, close: string) => open.repeat(20_000) + close.repeat(20_000);
   test.each([
-    ['a body of lists', deep('[', ']')],
+    ['lists at the top', deep('[', ']')],
     ['tools', `{"messages":[],"tools":${deep('[', ']')}}`],
     [
       'kv_transfer_params',
       `{"prompt":[1],"kv_transfer_params":{"a":${deep('{"a":', '}').replace(':}', ':1}')}}}`,
     ],
-    ['a prompt', `{"prompt":${deep('[', ']')}}`],
-  ])('%s: 400, on every path', async (_, body) => {
+    ['prompt', `{"prompt":${deep('[', ']')}}`],
+  ])('is refused with 400 on every path if it nests too deep: %s', async (_, body) => {
     const app = stubApp(new StubService('engine'), {});
     for (const path of [CHAT, '/v1/completions', '/inference/v1/generate', '/tokenize', '/detokenize']) {
       const response = await app.request(path, post(body));
@@ -27,7 +27,7 @@ describe('nesting', () => {
     }
   });
 
-  test('brackets inside of strings are none', async () => {
+  test('may have any number of brackets inside strings', async () => {
     const content = `${'['.repeat(30)}\\"${'{'.repeat(30)}`;
     const body = JSON.stringify({ prompt: content });
     expect((await stubApp(new StubService()).request('/tokenize', post(body))).status).toBe(200);
@@ -36,16 +36,16 @@ describe('nesting', () => {
   });
 });
 
-describe('Content-Type', () => {
+describe("a request's Content-Type", () => {
   const ask = (type: string) =>
     stubApp(new StubService()).request(CHAT, post(hello, { 'Content-Type': type }));
 
-  test.each(['application/json', 'Application/JSON; charset=utf-8'])('%s is taken', async (type) => {
+  test.each(['application/json', 'Application/JSON; charset=utf-8'])('%s is accepted', async (type) => {
     expect((await ask(type)).status).toBe(200);
   });
 
   test.each(['application/x-www-form-urlencoded', 'text/plain', 'multipart/form-data; boundary=x', ''])(
-    "'%s' is a 415 that says what was wanted",
+    "'%s' is refused with a 415 that names application/json",
     async (type) => {
       const response = await ask(type);
       expect(response.status).toBe(415);
@@ -74,11 +74,11 @@ const admin = (hosts?: readonly string[]) =>
     { adminKey: null, version: '1', log: createLog('text', () => {}), ...(hosts ? { hosts } : {}) },
   );
 
-describe('Origin', () => {
+describe("a request's Origin", () => {
   const ask = (origin: string, host: string, corsOrigins: string[] = []) =>
     stubApp(new StubService(), { corsOrigins }).request(CHAT, post(hello, { Origin: origin, Host: host }));
 
-  test('a foreign page moves nothing, on no port', async () => {
+  test('is refused with 403 if it is foreign, on client ports and the admin port', async () => {
     for (const origin of [
       'https://evil.example',
       'null',
@@ -96,7 +96,7 @@ describe('Origin', () => {
     expect(reset.status).toBe(403);
   });
 
-  test('its own, those of --cors-origin, and what is only read are served', async () => {
+  test("is accepted if it is the port's own or in --cors-origin, or if the request only reads", async () => {
     expect((await ask('http://localhost:8000', 'localhost:8000')).status).toBe(200);
     expect((await ask('https://a.example', 'localhost:8000', ['https://a.example'])).status).toBe(200);
     expect((await ask('null', 'localhost:8000', ['*'])).status).toBe(200);
@@ -107,11 +107,11 @@ describe('Origin', () => {
   });
 });
 
-describe('Host', () => {
+describe("a request's Host", () => {
   const ask = (host: string, hosts?: readonly string[]) =>
     stubApp(new StubService(), hosts ? { hosts } : {}).request('/v1/models', { headers: { Host: host } });
 
-  test('names of loopback and addresses always are its own: a page can give neither another meaning', async () => {
+  test('is accepted if it is a loopback name or an address, since no page can rebind those', async () => {
     for (const host of [
       'localhost',
       'LOCALHOST:8000',
@@ -123,7 +123,7 @@ describe('Host', () => {
       expect([host, (await ask(host)).status]).toEqual([host, 200]);
   });
 
-  test('another name is a 403 that names the option, unless it was allowed', async () => {
+  test('is otherwise refused with a 403 that names --allowed-hosts, unless allowed there', async () => {
     for (const host of ['evil.example', 'localhost.evil.example:8000', '127.0.0.1.evil.example']) {
       const response = await ask(host);
       expect([host, response.status]).toEqual([host, 403]);
@@ -142,7 +142,7 @@ describe('Host', () => {
 });
 
 describe('min_tokens', () => {
-  test('is held to the tokens allowed, whoever set them', async () => {
+  test("is refused if above the token limit, also if that is the server's default", async () => {
     const stub = new StubService();
     const app = stubApp(stub, { defaults: { maxTokens: 8 } });
     const { max_tokens: _, ...free } = hello;

@@ -1,4 +1,4 @@
-/** Who is told that blocks are read by nobody, when an engine's own port refuses a request that names them. */
+/** An engine that refuses a request on its own port is notified, so that the blocks which it names can be freed. */
 import { expect, it, vi } from 'vitest';
 import type { RefusedRequest } from '../../src/engine/kv-connector.ts';
 import { RequestError } from '../../src/errors.ts';
@@ -14,7 +14,7 @@ const kvTransferParams = {
   ...{ remote_num_tokens: 3, remote_token_ids: [1, 2, 3] },
 };
 
-/** decode-0's, beside prefill-0; its texts become no tokens. */
+/** The service of decode-0, with peer prefill-0; to encode a text fails with `failure`. */
 function service(failure: Error = new RequestError('no')) {
   const told: RefusedRequest[] = [];
   const engine = {
@@ -48,40 +48,40 @@ const asked = {
 } as unknown as GenerationRequest;
 
 it.each([
-  ['is refused for good', new RequestError('too long'), 1],
-  ['is to come again', comeBack('32 long texts wait already'), 0],
-])('of a request that %s', async (_, failure, times) => {
+  ['is refused for good notifies its engine', new RequestError('too long'), 1],
+  ['may be retried does not notify its engine', comeBack('32 long texts wait already'), 0],
+])('a request that %s', async (_, failure, times) => {
   const { one, told } = service(failure);
   await expect(one.generate(asked).next()).rejects.toBe(failure);
   expect(told).toHaveLength(times);
 });
 
 it.each([
-  ['at the top', { kv_transfer_params: kvTransferParams }],
+  ['at the top level', { kv_transfer_params: kvTransferParams }],
   [
     'in extra_args',
     { sampling_params: { temperature: -1, extra_args: { kv_transfer_params: kvTransferParams } } },
   ],
-])('of a body refused at the door, with its parameters %s', async (_, body) => {
+])('a refused body with kv_transfer_params %s notifies the engine', async (_, body) => {
   const { one, told } = service();
   one.refused({ token_ids: [1], ...body });
   expect(told).toMatchObject([{ kvTransferParams: { remote_request_id: 'r' } }]);
 });
 
-it('where the engine is that a body names is known here, whatever the body says', () => {
+it("a refused body's remote host and port are replaced by those of the engine it names", () => {
   const { one, told } = service();
   one.refused({ kv_transfer_params: { ...kvTransferParams, remote_host: 'proxy', remote_port: 9 } });
   expect(told).toMatchObject([{ kvTransferParams: { remote_host: 'h', remote_port: 1 } }]);
 });
 
-it('of a body that names nothing', () => {
+it('a refused body without kv_transfer_params does not notify the engine', () => {
   const { one, told } = service();
   for (const body of [{}, null, { sampling_params: 3 }, { sampling_params: { extra_args: null } }])
     one.refused(body);
   expect(told).toEqual([]);
 });
 
-it('an engine whose thread is stuck keeps nobody who wants its cache reset', async () => {
+it('resetting the prefix cache of a stuck engine fails with 503 after a second', async () => {
   vi.useFakeTimers();
   try {
     const reset = service().one.resetPrefixCache();

@@ -1,4 +1,4 @@
-/** A strict reader of Prometheus' text format 0.0.4: whatever it does not know is an error. */
+/** A strict parser of Prometheus' text format 0.0.4: anything unknown is an error. */
 
 export interface Sample {
   name: string;
@@ -45,7 +45,7 @@ export function parseExposition(text: string): Map<string, Family> {
   return families;
 }
 
-/** The one sample with these labels; an Error when there is none or more. */
+/** The value of the one sample with these labels; throws if there is none or several. */
 export function sampleOf(
   families: ReadonlyMap<string, Family>,
   name: string,
@@ -79,7 +79,7 @@ function belongs(sample: string, [name, { type }]: [string, Family]): boolean {
   return [`${name}_bucket`, `${name}_sum`, `${name}_count`].includes(sample);
 }
 
-/** Buckets grow, end at +Inf, and +Inf is the count. */
+/** Throws if buckets fall, if the last one is not +Inf, or if it is not the count. */
 function checkHistogram(name: string, { samples }: Family): void {
   const buckets = samples.filter((s) => s.name === `${name}_bucket`);
   let before = 0;

@@ -1,4 +1,4 @@
-/** POST, GET and DELETE /faults, and what a port answers while they are in force. */
+/** POST, GET and DELETE /faults, and what a port answers while faults are active. */
 import type { Hono } from 'hono';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { FaultBoard, PORT_FAULTS } from '../../src/faults/board.ts';
@@ -24,7 +24,7 @@ const add = (body: unknown, headers: Record<string, string> = key) =>
   admin.request('/faults', post(body, headers));
 
 describe('/faults', () => {
-  it('tells what is in force, and ends it', async () => {
+  it('adds faults with POST, shows them with GET and ends them with DELETE', async () => {
     const body = { seed: 7, faults: [{ engine: 'decode-0', fault: 'slow', delay_ms: 50, rate: 20 }] };
     const shown = { seed: 7, faults: [{ ...body.faults[0], times: 0 }] };
     const added = await add(body);
@@ -34,7 +34,7 @@ describe('/faults', () => {
     expect(await ended.json()).toEqual({ seed: 7, faults: [] });
   });
 
-  it("is the operator's", async () => {
+  it('requires the admin key, and is not on client ports', async () => {
     for (const headers of [{}, { Authorization: 'Bearer other' }]) {
       expect((await add({ faults: [] }, headers)).status).toBe(401);
       expect((await admin.request('/faults', { method: 'DELETE', headers })).status).toBe(401);
@@ -60,7 +60,7 @@ describe('/faults', () => {
     [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 101 }] }, 'faults.0.rate', /at most 100/],
     [{ faults: [{ engine: 'decode-0', fault: 'slow', delay: 1 }] }, 'faults.0', /delay is unknown/],
     [{ faults: [], seed: 0.5 }, 'seed', /whole number/],
-  ])('%j is a 400', async (body, param, message) => {
+  ])('refuses %j with 400', async (body, param, message) => {
     const response = await add(body);
     const { error } = (await response.json()) as { error: { param: string; message: string } };
     expect([response.status, error.param, error.message]).toEqual([
@@ -72,8 +72,8 @@ describe('/faults', () => {
   });
 });
 
-describe('a port', () => {
-  it("fails as llm-d's simulator does, by name", async () => {
+describe('a port with an injected fault', () => {
+  it("answers with the status of llm-d's simulator and the fault's name", async () => {
     const stub = new StubService('engine');
     const failure = () => {
       const fault = board.atPort('decode-0');

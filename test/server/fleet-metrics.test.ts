@@ -30,7 +30,7 @@ const value = async (name: string, labels = ''): Promise<number> => {
   return Number(line?.split(' ').at(-1));
 };
 
-it('decisions by policy; a mix is one', async () => {
+it('routing decisions are counted by policy, with all mixes as one', async () => {
   turn({});
   turn({ policy: 'least-request:1,prefix-cache:2' });
   turn({});
@@ -39,7 +39,7 @@ it('decisions by policy; a mix is one', async () => {
   expect(await value('router_decisions_total', 'policy="random"')).toBe(0);
 });
 
-it('how far predictions were off, either way', async () => {
+it('the TTFT prediction error is the absolute difference from the measured TTFT', async () => {
   turn({ predictedTtftMs: 80 });
   turn({ predictedTtftMs: 30 });
   turn({});
@@ -47,10 +47,10 @@ it('how far predictions were off, either way', async () => {
   expect(await value('router_ttft_prediction_error_seconds_count')).toBe(2);
 });
 
-it('stale: told long ago by who is at work, or not told by one of those that should', async () => {
+it("signals are stale if a busy candidate's are over 100 ms old, or if one of several is missing", async () => {
   turn({ candidates: [candidate({ ageMs: 101 }), candidate({ ageMs: 100 })] });
   expect(await value('router_stale_signals_total')).toBe(1);
-  // What an idle engine told last stays true, and a policy that does not look at load is told nothing.
+  // The last report of an idle engine stays true, and a policy that ignores load gets none.
   turn({ candidates: [candidate({ running: 0, ageMs: 9000 })] });
   turn({ candidates: [candidate({ running: null, waiting: null, ageMs: null })] });
   expect(await value('router_stale_signals_total')).toBe(1);
@@ -59,7 +59,7 @@ it('stale: told long ago by who is at work, or not told by one of those that sho
   expect(await value('router_signal_age_seconds_count')).toBe(3);
 });
 
-it('who came and went, how long it took, and what became of what was held', async () => {
+it('joins, departures and deaths are counted, with start and drain times and migrated and lost KV', async () => {
   const member = { engineId: 'decode-1', role: 'decode', name: 'decode-1' } as const;
   const notices: ClusterNotice[] = [
     { kind: 'joined', ...member, startMs: 700, loadMs: 100, compileMs: 500 },
@@ -78,7 +78,7 @@ it('who came and went, how long it took, and what became of what was held', asyn
   expect(await value('fleet_lost_kv_tokens_total')).toBe(30);
 });
 
-it('how many may get turns: not who ended; who does both is counted as that', async () => {
+it('engines are counted by role without those that ended, and combined ones as "both"', async () => {
   const engine = (role: 'prefill' | 'decode', more: Partial<StayingEngine> = {}): StayingEngine => ({
     ...{ role, combined: false, ended: null },
     ...more,

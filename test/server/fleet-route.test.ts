@@ -1,4 +1,4 @@
-/** GET /fleet, of engines that are in no threads. */
+/** GET /fleet, with engines that run in no thread. */
 import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FaultBoard } from '../../src/faults/board.ts';
@@ -7,7 +7,7 @@ import { mountFleet } from '../../src/server/fleet-route.ts';
 import { TestClock } from '../clock.ts';
 import { FakeEngine } from '../router/fake-engine.ts';
 
-/** GET /fleet's row of the one engine there is. */
+/** Returns a function that gets the row of the only engine from GET /fleet. */
 function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineClient = (one) => one) {
   const cluster = {
     settings: { mode: 'bidirectional', link: null, prefill: {}, decode: {} },
@@ -25,11 +25,11 @@ function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineC
   };
 }
 
-describe('an engine whose thread is stuck', () => {
+describe('GET /fleet with an engine whose thread is stuck', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it('is waited for a second, asked once, and shown with what is known of it', async () => {
+  it('waits a second, asks the engine only once, and shows what is known without its answer', async () => {
     let answer!: (stats: object) => void;
     const stats = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
     const row = fleetOf(Object.assign(new FakeEngine('decode-0', 'decode'), { inspection: { stats } }));
@@ -60,7 +60,7 @@ describe('an engine whose thread is stuck', () => {
   });
 });
 
-it('what waits for an engine that hangs is under way there, as it is to the policies', async () => {
+it('a request that waits for a hanging engine counts as in flight there', async () => {
   const board = new FaultBoard(new TestClock());
   const stats = async () => ({ running: 0, waiting: 0, waitingForRemote: 0, numBlocks: 9 });
   const engine = Object.assign(new FakeEngine('decode-0', 'decode'), { inspection: { stats } });

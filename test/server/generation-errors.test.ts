@@ -11,7 +11,7 @@ import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
 
-describe('errors', () => {
+describe('a generation request', () => {
   const bad: [object | string, string | null, RegExp][] = [
     ['{', null, /not JSON/],
     ['7', null, /the body is 7: wanted a JSON object/],
@@ -56,7 +56,7 @@ describe('errors', () => {
     ['/inference/v1/generate', { token_ids: [1], sampling_params: { max_tokens: 1 } }],
     ['/tokenize', { prompt: 'a' }],
     ['/detokenize', { tokens: [97] }],
-  ])("%s of another model is a 404; none, '' and null are the server's", async (path, body) => {
+  ])("to %s for another model gets 404; no model, '' and null mean the server's", async (path, body) => {
     const app = stubApp(new StubService());
     const other = await app.request(path, post({ ...body, model: 'another' }));
     expect([other.status, await other.json()]).toMatchObject([404, { error: { param: 'model' } }]);
@@ -64,7 +64,7 @@ describe('errors', () => {
       expect((await app.request(path, post({ ...body, model }))).status, `${model}`).toBe(200);
   });
 
-  test.each(bad)('%j', async (body, param, message) => {
+  test.each(bad)('is refused with 400: %j', async (body, param, message) => {
     const response = await stubApp(new StubService()).request(CHAT, post(body));
     const { error } = (await response.json()) as { error: { message: string } };
     expect(response.status).toBe(400);
@@ -76,7 +76,7 @@ describe('errors', () => {
     });
   });
 
-  test('a number that no JSON number is: 1e999 is not null', async () => {
+  test('is refused for a number that overflows: 1e999 is Infinity, not null', async () => {
     const init = post(hello);
     const body = String(init.body).replace(/\}$/, ',"temperature":1e999}');
     const response = await stubApp(new StubService()).request(CHAT, { ...init, body });
@@ -89,19 +89,19 @@ describe('errors', () => {
     [{ prompt: [] }, /prompt/],
     [{ prompt: '' }, /no tokens/],
     [{ prompt: [600] }, /token id 600: wanted ids below the vocabulary size, 512/],
-  ])('of a completion: %j', async (body, message) => {
+  ])('to /v1/completions is refused with 400: %j', async (body, message) => {
     const response = await stubApp(new StubService()).request('/v1/completions', post(body));
     const { error } = (await response.json()) as { error: { message: string; param: string } };
     expect([response.status, error.param]).toEqual([400, 'prompt']);
     expect(error.message).toMatch(message);
   });
 
-  test('an unknown model is a 404, another method a 405, too many bytes a 413', async () => {
+  test('gets 404 for an unknown model, 405 for another method, 413 for too many bytes', async () => {
     const app = stubApp(new StubService());
     expect((await app.request(CHAT, post({ ...hello, model: 'gpt' }))).status).toBe(404);
     const wrongMethod = await app.request(CHAT);
     expect([wrongMethod.status, wrongMethod.headers.get('Allow')]).toEqual([405, 'POST']);
-    // By what arrives, and by what is announced.
+    // Both the bytes that arrive and those announced count.
     const announced = post('{}', { 'Content-Length': String(MOST_BODY_BYTES + 1) });
     for (const large of [post(' '.repeat(MOST_BODY_BYTES + 1)), announced]) {
       const huge = await app.request(CHAT, large);
@@ -110,7 +110,7 @@ describe('errors', () => {
     }
   });
 
-  test('what fails before the first token has a status: 400, 500 or 503', async () => {
+  test('that fails before its first token gets the status of its error', async () => {
     for (const [error, status] of [
       [new RequestError('no'), 400],
       [new ConflictError('wait'), 409],
@@ -127,7 +127,7 @@ describe('errors', () => {
     }
   });
 
-  test('a policy that cannot route is the fault of the header that names it', async () => {
+  test('gets a 400 that names the routing-strategy header if the policy cannot route', async () => {
     const stub = new StubService();
     stub.failure = { at: 0, error: new RoutingError('16 mixes') };
     const response = await stubApp(stub).request(CHAT, post(hello));
@@ -135,7 +135,7 @@ describe('errors', () => {
     expect(await response.json()).toMatchObject({ error: { param: 'routing-strategy' } });
   });
 
-  test('what fails later is told in the stream, which then ends', async () => {
+  test('that fails after its first token gets the error in its stream, which then ends', async () => {
     const stub = new StubService();
     stub.failure = { at: 2, error: new EngineDeadError('dead') };
     const chunks = await events(await stubApp(stub).request(CHAT, post({ ...hello, stream: true })));

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
 
-describe('shapes', () => {
-  test('a chat completion', async () => {
+describe('responses and tokenization', () => {
+  test('a chat completion has usage, cached tokens and kv_transfer_params', async () => {
     const stub = new StubService('engine');
     stub.kvTransferParams = { do_remote_decode: true, do_remote_prefill: false, remote_block_ids: [[1]] };
     const response = await stubApp(stub).request(CHAT, post(hello, { 'X-Request-Id': 'r1' }));
@@ -32,7 +32,7 @@ describe('shapes', () => {
     });
   });
 
-  test('a streamed chat: role first, the parameters in the chunk that finishes, usage only on request', async () => {
+  test('a streamed chat has the role first, KV parameters in the finishing chunk, usage if requested', async () => {
     const stub = new StubService('engine');
     const params = { do_remote_decode: true, do_remote_prefill: false, remote_block_ids: [[7]] };
     stub.kvTransferParams = params;
@@ -58,7 +58,7 @@ describe('shapes', () => {
     expect(without.some((chunk) => 'kv_transfer_params' in chunk || 'usage' in chunk)).toBe(false);
   });
 
-  test('completions of text, of ids and of a list of one', async () => {
+  test('a completion accepts a text, token ids, or a list with one of either', async () => {
     const stub = new StubService();
     const app = stubApp(stub);
     const ids = [104, 105];
@@ -73,7 +73,7 @@ describe('shapes', () => {
     expect(stub.requests.map(({ prompt }) => prompt.kind)).toEqual(['text', 'tokens', 'text', 'tokens']);
   });
 
-  test('tokens in, tokens out', async () => {
+  test('/inference/v1/generate takes and returns token ids, whole and streamed', async () => {
     const stub = new StubService('engine');
     stub.kvTransferParams = { do_remote_decode: false, do_remote_prefill: true };
     const app = stubApp(stub);
@@ -94,7 +94,7 @@ describe('shapes', () => {
     ]);
   });
 
-  test("a completion's top_logprobs hold the token itself too, once", async () => {
+  test('top_logprobs of a completion contain the chosen token too, once', async () => {
     const app = stubApp(new StubService());
     const tops = async (prompt: string | number[], logprobs: number) => {
       const response = await app.request('/v1/completions', post({ prompt, max_tokens: 1, logprobs }));
@@ -110,7 +110,7 @@ describe('shapes', () => {
     expect(Object.keys((await tops([1], 2)).top)).toEqual(['\u0000', '\u0001']);
   });
 
-  test('logprobs are those of the logits, summing to one', async () => {
+  test('logprobs are normalised over all logits', async () => {
     const app = stubApp(new StubService());
     const response = await app.request(CHAT, post({ ...hello, logprobs: true, top_logprobs: 2 }));
     const { choices } = (await response.json()) as {
@@ -129,7 +129,7 @@ describe('shapes', () => {
     expect(first!.top_logprobs.map(({ token }) => token)).toEqual(['\u0000', '\u0001']);
   });
 
-  test('what breaks lines elsewhere than in JSON is escaped, and reads back as it was', async () => {
+  test('a stream escapes line separators outside ASCII, and they parse back unchanged', async () => {
     const stub = new StubService();
     stub.model.vocabSize = 0x3000;
     const app = stubApp(stub);
@@ -144,7 +144,7 @@ describe('shapes', () => {
     expect(back.join('')).toBe(content);
   });
 
-  test('a prompt ends as the request says: in a chat, and tokenized', async () => {
+  test('add_generation_prompt and continue_final_message decide how a prompt ends, also in /tokenize', async () => {
     const app = stubApp(new StubService());
     const continued = { add_generation_prompt: false, continue_final_message: true };
     for (const [fields, last] of [
@@ -169,7 +169,7 @@ describe('shapes', () => {
     }
   });
 
-  test('special tokens around a text: unless it says false; around messages: none', async () => {
+  test('special tokens are added to a text unless add_special_tokens is false, never to messages', async () => {
     const stub = new StubService();
     stub.text.withSpecialTokens = (ids) => [9, ...ids];
     const app = stubApp(stub);
@@ -198,7 +198,7 @@ describe('shapes', () => {
     });
   });
 
-  test('tokenize and detokenize', async () => {
+  test('/tokenize and /detokenize convert a text to token ids and back', async () => {
     const app = stubApp(new StubService());
     const tokenized = await app.request('/tokenize', post({ prompt: 'ab', return_token_strs: true }));
     expect(await tokenized.json()).toEqual({
@@ -212,8 +212,8 @@ describe('shapes', () => {
   });
 });
 
-describe('what a request asks for', () => {
-  test('every field arrives, null is as if left out, unknown fields are ignored', async () => {
+describe('the fields of a request', () => {
+  test('reach the service; null counts as omitted, and unknown ones are ignored', async () => {
     const stub = new StubService();
     const app = stubApp(stub, { defaults: { temperature: 0.7, maxTokens: 9, seed: 4 } });
     const all = {
@@ -262,7 +262,7 @@ describe('what a request asks for', () => {
     });
   });
 
-  test('a conversation by field or header; the field wins', async () => {
+  test('name a conversation, as a header does, and win over the header', async () => {
     const stub = new StubService();
     const app = stubApp(stub);
     await app.request(CHAT, post({ ...hello, session_id: 'a' }, { 'X-Session-ID': 'b' }));
@@ -271,7 +271,7 @@ describe('what a request asks for', () => {
     expect(stub.requests.map(({ conversationId }) => conversationId)).toEqual(['a', 'b', null]);
   });
 
-  test("a conversation under one of the router's own names is a 400, by field and by header", async () => {
+  test('may not name a conversation with a reserved name, nor may headers: 400', async () => {
     const stub = new StubService();
     const app = stubApp(stub);
     const name = 'anonymous-1';
@@ -291,7 +291,7 @@ describe('what a request asks for', () => {
     expect((await app.request(CHAT, post({ ...hello, ...others }))).status).toBe(200);
   });
 
-  test('a seed may be any whole number of 64 bits', async () => {
+  test('may have any 64-bit integer as seed', async () => {
     const stub = new StubService();
     const app = stubApp(stub);
     for (const seed of ['9223372036854775807', '-9007199254740994', '9007199254740994', '-5'])
@@ -305,7 +305,7 @@ describe('what a request asks for', () => {
     expect(await refused.text()).toContain('wanted a whole number of 64 bits');
   });
 
-  test('text parts are one text, and no content is an empty one', async () => {
+  test('may have text parts, which become one text, and null content, which becomes empty', async () => {
     const stub = new StubService();
     const messages = [
       { role: 'assistant', content: null },

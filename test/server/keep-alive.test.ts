@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { keepAlive } from '../../src/server/keep-alive.ts';
 
-/** Engines that end when a test says so. */
+/** A cluster whose decode-1 dies when a test calls `end`. */
 function world() {
   const engines = ['prefill-0', 'decode-0', 'decode-1'].map((name) => ({
     name,
@@ -37,7 +37,7 @@ function world() {
 }
 
 test.each(['while it serves', 'before anyone listens'])(
-  'who ended %s, and who was started in its place, are named',
+  'the log names an engine that died %s, and the one that replaced it',
   async (when) => {
     const { lines, keep, end } = world();
     if (when === 'before anyone listens') end('the device was lost');

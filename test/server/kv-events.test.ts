@@ -1,4 +1,4 @@
-/** GET /kv/events: vLLM's events, numbered; replay, gaps, several readers, slow ones. */
+/** GET /kv/events: vLLM's events with sequence numbers; replay, gaps, several readers, slow readers. */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
@@ -58,8 +58,8 @@ function filled(count: number, most?: number): KvEventLog {
   return log;
 }
 
-describe('events', () => {
-  it("have vLLM's fields, in the order of what happened", async () => {
+describe('KV events', () => {
+  it("have vLLM's fields and the order in which they happened", async () => {
     const log = new KvEventLog();
     const engine = new TestEngine(engineConfig({ numBlocks: 4 }));
     engine.core.onCacheEvent = (event) => log.append([event], 1_700_000_000_500);
@@ -85,7 +85,7 @@ describe('events', () => {
       lora_name: null,
       group_idx: 0,
     });
-    // A chain's tail goes before its head.
+    // The tail of a chain is evicted before its head.
     expect(tail).toEqual({
       type: 'BlockRemoved',
       block_hashes: [stored.block_hashes[1]],
@@ -96,7 +96,7 @@ describe('events', () => {
     expect(cleared).toEqual({ type: 'AllBlocksCleared' });
   });
 
-  it('rebuild what is cached: a mirror made from them knows every hit', async () => {
+  it('suffice to rebuild what is cached: a mirror built from them knows every hit', async () => {
     const mirror = new Map<string, number>();
     const engine = new TestEngine(engineConfig({ numBlocks: 20 }));
     const log = new KvEventLog();
@@ -123,8 +123,8 @@ describe('events', () => {
   });
 });
 
-describe('the stream', () => {
-  it('is live from now on, for every reader, with the numbers as ids', async () => {
+describe('the event stream', () => {
+  it('gives each reader every event from now on, with sequence numbers as ids', async () => {
     const log = filled(2);
     const [a, b] = [await open(log), await open(log)];
     log.append([removed('x')], 0);
@@ -136,7 +136,7 @@ describe('the stream', () => {
     await b.leave();
   });
 
-  it('replays from a number on, or after the last that a reader had', async () => {
+  it('replays from ?from=N, or from after Last-Event-ID', async () => {
     const log = filled(4);
     const from = await open(log, '?from=2');
     expect(await from.hashes(2)).toEqual(['2:h2', '3:h3']);
@@ -147,7 +147,7 @@ describe('the stream', () => {
     await Promise.all([from.leave(), again.leave()]);
   });
 
-  it('says what is missing', async () => {
+  it('reports a gap if events that a reader wants are not available', async () => {
     const log = filled(10, 4);
     const late = await open(log, '?from=3');
     const gap = (await late.next())!;
@@ -160,7 +160,7 @@ describe('the stream', () => {
     await Promise.all([late.leave(), ahead.leave()]);
   });
 
-  it('drops a reader that loses its place, and tells it', async () => {
+  it('drops a reader that falls too far behind, with a last event that says so', async () => {
     const log = new KvEventLog(4);
     const slow = await open(log);
     for (let i = 0; i < 50; i++) {
@@ -178,7 +178,7 @@ describe('the stream', () => {
     expect(JSON.parse(last!.data)).toMatchObject({ first_available: 46, reason: 'the reader was too slow' });
   });
 
-  it('ends when the server does', async () => {
+  it('ends with an end event when the log closes', async () => {
     const log = filled(1);
     const reader = await open(log, '?from=0');
     expect(await reader.hashes(1)).toEqual(['0:h0']);
@@ -187,15 +187,15 @@ describe('the stream', () => {
     expect(await reader.next()).toBeNull();
   });
 
-  it('refuses a number that is none', async () => {
+  it('refuses a ?from that is not a number', async () => {
     const response = await portOf(filled(1)).request('/kv/events?from=soon');
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { param: 'from' } });
   });
 });
 
-describe('the log', () => {
-  it('keeps 10,000 batches, and no more text than its bound', () => {
+describe('the event log', () => {
+  it('keeps up to 10,000 batches and no more text than its limit', () => {
     const log = new KvEventLog();
     for (let i = 0; i < 10_050; i++) log.append([removed('h')], i);
     expect([log.first, log.next]).toEqual([50, 10_050]);
@@ -206,7 +206,7 @@ describe('the log', () => {
     expect(small.read(49)).not.toBeNull();
   });
 
-  it('takes a batch that is larger than its bound', () => {
+  it('numbers a batch that is larger than its limit, but does not keep it', () => {
     const log = new KvEventLog(10, 20);
     log.append([removed('x'.repeat(100))], 0);
     expect([log.first, log.next]).toEqual([1, 1]);

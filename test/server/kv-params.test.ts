@@ -13,7 +13,7 @@ const rule = (more: Partial<ParamsRule> = {}): ParamsRule => ({
   ...more,
 });
 
-test("a client cannot ask an engine for the router's own hand-over", () => {
+test("kv_transfer_params.streamed, for the router's own handovers, is refused from a client", () => {
   for (const role of ['do_remote_prefill', 'do_remote_decode']) {
     const params = { [role]: true, streamed: true, remote_engine_id: 'prefill-0', remote_request_id: 'x' };
     expect(() => checkKvParams(params, rule())).toThrow(
@@ -32,13 +32,13 @@ const offer = {
   ...{ remote_token_ids: Array(20).fill(1), unheard_of: 'passes' },
 };
 
-test('a number of tokens that no engine can hold is refused', () => {
+test('kv_transfer_params with more tokens than any engine can hold are refused', () => {
   expect(() => checkKvParams({ ...offer, remote_num_tokens: 2 ** 40 }, rule())).toThrow(
     expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_num_tokens' }),
   );
 });
 
-describe('the host, over which proxies write', () => {
+describe('remote_host', () => {
   test.each([
     'localhost',
     'LOCALHOST',
@@ -49,11 +49,11 @@ describe('the host, over which proxies write', () => {
     '0.0.0.0',
     'gpu',
     '10.1.2.3',
-  ])('%s is this machine, where its engines know each other by one name', (remote_host) => {
+  ])('%s is this machine, and is replaced by the name that its engines use', (remote_host) => {
     expect(checkKvParams({ ...offer, remote_host }, rule())).toMatchObject(offer);
   });
 
-  test.each(['elsewhere', '10.9.9.9', 'localhost.evil.example'])('%s is another', (remote_host) => {
+  test.each(['elsewhere', '10.9.9.9', 'localhost.evil.example'])('%s must be allowed', (remote_host) => {
     expect(() => checkKvParams({ ...offer, remote_host }, rule())).toThrow(
       expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_host' }),
     );
@@ -62,7 +62,7 @@ describe('the host, over which proxies write', () => {
     );
   });
 
-  test("a name that an engine was asked under is that engine's, whatever life it is in", () => {
+  test('may be a name under which that engine was reached, also before a restart', () => {
     const names = new HostNames([]);
     names.askedUnder('prefill-0', '192.0.2.7:8100');
     expect(checkKvParams({ ...offer, remote_host: '192.0.2.7' }, rule({ names }))).toMatchObject(offer);
@@ -76,7 +76,7 @@ describe('the host, over which proxies write', () => {
   test.each([
     [{ remote_host: 'elsewhere' }, 'remote_host'],
     [{ remote_host: '10.9.9.9', remote_engine_id: null }, 'remote_host'],
-  ])('a wrong one is told on a first turn already, before anything is computed: %j', (wrong, key) => {
+  ])('is checked on a first turn already, before anything is computed: %j', (wrong, key) => {
     expect(() => checkKvParams({ do_remote_decode: true, ...wrong }, rule())).toThrow(
       expect.objectContaining({ status: 400, param: `kv_transfer_params.${key}` }),
     );
@@ -84,15 +84,15 @@ describe('the host, over which proxies write', () => {
     expect(checkKvParams(right, rule())).toMatchObject(right);
   });
 
-  test('what was left out stays out', () => {
+  test('stays omitted if it was omitted', () => {
     const { remote_host: _, ...without } = offer;
     expect(checkKvParams(without, rule()).remote_host).toBeUndefined();
   });
 });
 
-describe('parameters of an engine that was started anew since', () => {
+describe('kv_transfer_params of a restarted engine', () => {
   test.each(['prefill-0', 'prefill-0.1'])(
-    'of %s: a 400 that says so, or computed where that is the policy',
+    'under its old name %s get a 400 that says so, or are recomputed if that is the policy',
     (id) => {
       const stale = { ...offer, remote_engine_id: id };
       expect(() => checkKvParams(stale, rule())).toThrow(
@@ -112,7 +112,7 @@ describe('parameters of an engine that was started anew since', () => {
     },
   );
 
-  test('one that never was is refused in either case', () => {
+  test('are refused under either policy if the engine never existed', () => {
     for (const recompute of [false, true])
       expect(() => checkKvParams({ ...offer, remote_engine_id: 'prefill-7' }, rule({ recompute }))).toThrow(
         /can read only from prefill-0\.2, prefill-1/,
@@ -120,23 +120,23 @@ describe('parameters of an engine that was started anew since', () => {
   });
 });
 
-describe('what P left in a store', () => {
+describe('kv_transfer_params for KV in a store', () => {
   const left = {
     ...{ do_remote_prefill: true, remote_block_ids: [], remote_engine_id: 'prefill-0.2', remote_host: '' },
     ...{ remote_request_id: 'r', remote_port: -1, remote_store_num_tokens: 16, remote_store_offer: 3 },
   };
 
   test.each([
-    ['as P left it', {}],
-    ['with a host that a proxy wrote over it', { remote_host: 'elsewhere' }],
-    ['of a P that was started anew since', { remote_engine_id: 'prefill-0.1' }],
-    ['of a P that has left', { remote_engine_id: 'prefill-7' }],
-  ])('is looked for by its hashes, in any case: %s', (_, more) => {
+    ['as P wrote them', {}],
+    ['with a host that a proxy replaced', { remote_host: 'elsewhere' }],
+    ['from a P that restarted since', { remote_engine_id: 'prefill-0.1' }],
+    ['from a P that left', { remote_engine_id: 'prefill-7' }],
+  ])('pass unchanged under either policy: %s', (_, more) => {
     for (const recompute of [false, true])
       expect(checkKvParams({ ...left, ...more }, rule({ recompute }))).toMatchObject({ ...left, ...more });
   });
 
-  test("names no blocks of an engine: those are the peer's, and its port is checked", () => {
+  test('have their port checked if they name blocks of a peer', () => {
     expect(() => checkKvParams({ ...left, remote_block_ids: [[1]], remote_host: 'gpu' }, rule())).toThrow(
       expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_port' }),
     );

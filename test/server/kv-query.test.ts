@@ -1,4 +1,4 @@
-/** POST /kv/query: the answer is what a request that follows then hits. */
+/** POST /kv/query: the answer is what the next request hits. */
 import { describe, expect, it, vi } from 'vitest';
 import { mountKvQuery } from '../../src/server/kv-query.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
@@ -17,8 +17,8 @@ async function enginePort() {
   return { engine, service, app: appOf(service, (app) => mountKvQuery(app, service)) };
 }
 
-describe("an engine's port", () => {
-  it('says what it holds, and the next request hits exactly that', async () => {
+describe("POST /kv/query on an engine's port", () => {
+  it('reports cached tokens and changes nothing; the next request hits exactly those', async () => {
     const { engine, app } = await enginePort();
     engine.add(request('a', tokens(50), { maxTokens: 1 }));
     await engine.settle();
@@ -39,7 +39,7 @@ describe("an engine's port", () => {
     expect(engine.promptOf('b')).toMatchObject({ localHitTokens: engines[0]!.hit_tokens });
   });
 
-  it('takes messages, text and token ids alike', async () => {
+  it('accepts messages, text and token ids', async () => {
     const { engine, app } = await enginePort();
     const ids = await text.encode('user:a question of some length;', new AbortController().signal);
     engine.add(
@@ -86,7 +86,7 @@ describe("an engine's port", () => {
     expect(error.message).toMatch(message);
   });
 
-  it('of an engine whose thread is stuck answers 503 in bounded time, and asks it once', async () => {
+  it("answers 503 after a second if the engine's thread is stuck, and asks it once", async () => {
     const { app, engine, service } = await enginePort();
     const lookup = vi.spyOn(service.engine().inspection, 'lookup').mockReturnValue(new Promise(() => {}));
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -106,14 +106,14 @@ describe("an engine's port", () => {
     expect(engine.core.hasWork()).toBe(false);
   });
 
-  it('of a dead engine answers 503', async () => {
+  it('answers 503 if the engine is dead', async () => {
     const service = engineService(() => null);
     const app = appOf(service, (hono) => mountKvQuery(hono, service));
     expect((await post(app, '/kv/query', { token_ids: [1] })).status).toBe(503);
   });
 });
 
-it("the router's port asks all engines, and names the conversation when it is given", async () => {
+it("POST /kv/query on the router's port asks all engines, for the conversation if it is named", async () => {
   const asked: unknown[] = [];
   const lookup = { blockSize: 16, cachedTokens: 0, hitTokens: 0, blockIds: [[]], blockHashes: [] };
   const held = [

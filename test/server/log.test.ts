@@ -1,4 +1,4 @@
-/** What a server's log says of a request. */
+/** What a server logs about a request. */
 import { expect, test } from 'vitest';
 import { createLog } from '../../src/server/log.ts';
 import type { RequestRecord } from '../../src/server/observer.ts';
@@ -21,7 +21,7 @@ const told = (format: 'text' | 'json', storedTokens: number): string => {
   return lines.join('\n');
 };
 
-test('what a store gave is not told as pulled', () => {
+test("a request's log line counts tokens from the store separately from pulled ones", () => {
   expect(told('text', 0)).toContain('50 prompt tokens (16 hit, 30 pulled), 3 generated');
   expect(told('text', 20)).toContain('50 prompt tokens (16 hit, 10 pulled, 20 from the store), 3 generated');
   expect(JSON.parse(told('json', 20))).toMatchObject({

@@ -1,4 +1,4 @@
-/** An engine's metrics against vLLM's list, and against what happened. */
+/** Metrics: their names and buckets against vLLM's, their values against what happened. */
 import { describe, expect, it } from 'vitest';
 import type { EngineStats } from '../../src/host/engine-report.ts';
 import { EngineMetrics } from '../../src/server/engine-metrics.ts';
@@ -29,7 +29,7 @@ const LATENCY =
   '0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 120.0 240.0 480.0 960.0 1920.0 7680.0';
 const XFER = '0.005 0.01 0.025 0.05 0.075 0.1 0.2 0.3 0.5 0.75 1.0 5.0';
 
-/** As vLLM writes them: https://docs.vllm.ai/en/latest/usage/metrics.html, and loggers.py for the buckets. */
+/** As in vLLM: https://docs.vllm.ai/en/latest/usage/metrics.html, and loggers.py for the buckets. */
 const histograms: Record<string, string> = {
   time_to_first_token_seconds: TTFT,
   inter_token_latency_seconds: ITL,
@@ -70,8 +70,8 @@ const counters = [
 ];
 const gauges = ['kv_cache_usage_perc', 'num_requests_running', 'num_requests_waiting', 'cache_config_info'];
 
-describe('names, labels and buckets', () => {
-  it("are vLLM's, from the start, and carry model_name and engine", async () => {
+describe('metric names, labels and buckets', () => {
+  it("are vLLM's from the start, with model_name and engine on every sample", async () => {
     const families = await read(make());
     const typeOf = (name: string) => families.get(`vllm:${name}`)?.type;
     for (const name of counters) expect([name, typeOf(name)]).toEqual([name, 'counter']);
@@ -99,7 +99,7 @@ describe('names, labels and buckets', () => {
     ]);
   });
 
-  it('of how long blocks stay are there when they are asked for', async () => {
+  it('include KV block lifetimes, idle times and reuse gaps only with kvCacheMetrics', async () => {
     const stays = [{ lifetimeMs: 2000, idleMs: 500, reuseGapsMs: [30, 40] }];
     const plain = make();
     plain.onEvent({ kind: 'stays', stays });
@@ -123,7 +123,7 @@ describe('names, labels and buckets', () => {
     }
   });
 
-  it('writes bounds as the Python client does', () => {
+  it("print bounds as Prometheus' Python client does", () => {
     expect([0.001, 1, 2560, 16384, 999999, 2 ** 21, 1e6, 1.5e7].map(pythonFloat)).toEqual([
       '0.001',
       '1.0',
@@ -138,7 +138,7 @@ describe('names, labels and buckets', () => {
   });
 });
 
-/** Requests of an engine without a GPU, on a clock that the test moves by `stepMs` a step. */
+/** Steps an engine without a GPU until it is idle; each step takes `stepMs` on the test's clock. */
 async function serve(metrics: EngineMetrics, engine: TestEngine, clock: TestClock, stepMs: number) {
   while (engine.core.poll()) {
     clock.advance(stepMs);
@@ -157,8 +157,8 @@ const stats = (engine: TestEngine, more: Partial<EngineStats> = {}): EngineStats
   ...more,
 });
 
-describe('values', () => {
-  it('follow what the engine did', async () => {
+describe('metric values', () => {
+  it('match the requests that the engine served', async () => {
     const clock = new TestClock();
     const engine = new TestEngine(engineConfig(), { clock });
     const metrics = make();
@@ -195,7 +195,7 @@ describe('values', () => {
     expect(value('num_requests_running')).toBe(0);
   });
 
-  it('gauges are of the moment, and 0 for a dead engine', async () => {
+  it('show the current state in gauges, and 0 for a dead engine', async () => {
     const engine = new TestEngine(engineConfig({ numBlocks: 11, maxNumSeqs: 1 }));
     const metrics = make();
     engine.add(request('a', tokens(60), { maxTokens: 30 }));
@@ -214,7 +214,7 @@ describe('values', () => {
     expect(value('kv_cache_usage_perc')).toBe(0);
   });
 
-  it('counters of the engine never fall, though it starts at 0 again when it is built anew', async () => {
+  it('never fall in counters, though a rebuilt engine counts from 0 again', async () => {
     const metrics = make();
     const engine = new TestEngine(engineConfig());
     const seen = async (queries: number) => {
@@ -226,7 +226,7 @@ describe('values', () => {
     expect(await seen(60)).toBe(210);
   });
 
-  it('a transfer counts once, where it was read; one that failed is no transfer', async () => {
+  it('count a transfer once, and a failed one only as failed', async () => {
     const metrics = make();
     const result = {
       ...emptyResult('done', '', 30),
@@ -266,7 +266,7 @@ describe('values', () => {
     expect(ours('prompts_not_pulled_total', { reason: 'policy' })).toBe(0);
   });
 
-  it('keeps nothing of ended requests: the text of 1,000 requests is as long as that of 10', async () => {
+  it('do not grow with requests: after 1,000 the text has as many lines as after 10', async () => {
     const metrics = make();
     const lengths: number[] = [];
     const engine = new TestEngine(engineConfig());
@@ -280,7 +280,7 @@ describe('values', () => {
   });
 });
 
-it("the router's tell what its clients saw", async () => {
+it("the router's metrics are what its clients saw", async () => {
   const metrics = new RouterMetrics('nano');
   for (const since of [null, 20, 40]) metrics.token(since);
   metrics.finished({
@@ -303,8 +303,8 @@ it("the router's tell what its clients saw", async () => {
   expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
 });
 
-describe('what anybody may read', () => {
-  it('is how busy an engine is, in the same text; of the router, how many requests ended', async () => {
+describe('the metrics that anybody may read', () => {
+  it("are an engine's load gauges, as in the full text, and the router's count of ended requests", async () => {
     const metrics = make();
     const whole = await metrics.text();
     const plain = await metrics.plainText();
@@ -322,8 +322,8 @@ describe('what anybody may read', () => {
   });
 });
 
-describe('what a port answered', () => {
-  it('is counted, refusals by their code, whatever a stranger asks for', async () => {
+describe('the HTTP responses of a port', () => {
+  it('are counted by handler, method and status, and refusals by code', async () => {
     for (const metrics of [make(), new RouterMetrics('nano')]) {
       const stub = new StubService('engine');
       const { answered } = metrics;
@@ -357,7 +357,7 @@ describe('what a port answered', () => {
   });
 });
 
-describe('the metrics of a store', () => {
+describe('store metrics', () => {
   const used = {
     ...{
       loads: 3,
@@ -370,7 +370,7 @@ describe('the metrics of a store', () => {
     ...{ savedBytes: 9_000_000, savingBlockMs: 10, loadMs: 250, saveMs: 500, unanswered: 2, twoHopBytes: 77 },
   };
 
-  it("an engine's have vLLM's names; loads from the store are none of NIXL's", async () => {
+  it("of an engine have vLLM's names, and store loads are not counted as NIXL transfers", async () => {
     const metrics = make();
     const transfer = (remoteEngineId: string, bytes: number) =>
       metrics.onEvent({
@@ -394,7 +394,7 @@ describe('the metrics of a store', () => {
     expect(value('vllm:nixl_bytes_transferred_sum')).toBe(300);
   });
 
-  it("the store's tiers are on the router's port, and are 0 without one", async () => {
+  it("of all tiers are on the router's port, and are 0 without a store", async () => {
     const metrics = new RouterMetrics('nano');
     metrics.setStore(null);
     expect(sampleOf(await read(metrics), 'vllm:kv_offload_cpu_cache_usage_perc')).toBe(0);

@@ -1,4 +1,4 @@
-/** Over sockets: requests that wait behind another one of their connection, and end with it. */
+/** Over sockets: pipelined requests, which wait behind another one on their connection and end with it. */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -16,7 +16,7 @@ afterEach(() => {
   server.close();
 });
 
-/** Sends these bodies at once by one connection. */
+/** Sends these bodies at once over one connection. */
 async function pipelined(stub: StubService, admission: Admission, bodies: readonly object[]): Promise<void> {
   const app = stubApp(stub, { admission });
   server = await listenOn(app, { host: '127.0.0.1', port: 0, writeTimeoutMs: 60_000 });
@@ -27,7 +27,7 @@ async function pipelined(stub: StubService, admission: Admission, bodies: readon
   socket.write(texts.map((text) => `${head}Content-Length: ${text.length}\r\n\r\n${text}`).join(''));
 }
 
-/** Of 1 token never comes to it, of more ends at once. */
+/** A request for one token never gets it; one for more ends at once. */
 function firstNeverEnds(): StubService {
   const stub = new StubService();
   stub.pace = () =>
@@ -37,18 +37,18 @@ function firstNeverEnds(): StubService {
 
 const first = { prompt: [1], max_tokens: 1 };
 
-test.each([true, false])('stream %j: answers that wait to be sent free their places', async (stream) => {
+test.each([true, false])('unsent pipelined answers free their places: stream %j', async (stream) => {
   const stub = firstNeverEnds();
   const admission = new Admission(8, 0);
   await pipelined(stub, admission, [first, ...Array(3).fill({ prompt: [1], max_tokens: 2, stream })]);
   await expect.poll(() => stub.tokens).toBe(6);
   socket.destroy();
   await expect.poll(() => stub.aborted).toBe(1);
-  // Waits for those that are inside.
+  // Resolves once no admitted request is left.
   await admission.close();
 });
 
-test('answers under way are aborted', async () => {
+test('all pipelined requests of a connection are aborted when it closes', async () => {
   const stub = new StubService();
   stub.pace = () => new Promise(() => {});
   await pipelined(stub, new Admission(8, 0), [first, first, { ...first, stream: true }]);

@@ -1,4 +1,4 @@
-/** An engine's port without threads or GPU: the real policy behind the real routes. */
+/** An engine's port without threads or GPU: a real engine core behind the real routes. */
 import type { Hono } from 'hono';
 import type { EngineCore } from '../../src/engine/engine-core.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
@@ -13,7 +13,7 @@ import type {
 
 export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] };
 
-/** A character is a token. */
+/** Each character is a token. */
 export const text: TextTools = {
   mostCharacters: 1,
   withSpecialTokens: (tokenIds) => tokenIds,

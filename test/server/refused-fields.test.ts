@@ -1,4 +1,4 @@
-/** What would change the answer and is not served is refused by name; what asks for nothing is taken. */
+/** Unsupported fields that would change the answer are refused by name; those that ask for nothing are accepted. */
 import { connect } from 'node:net';
 import { serve } from '@hono/node-server';
 import { describe, expect, test } from 'vitest';
@@ -34,8 +34,8 @@ const refused: [string, unknown][] = [
   ['priority', 3],
 ];
 
-describe('not served', () => {
-  test.each(refused)('%s: %j', async (field, value) => {
+describe('an unsupported field', () => {
+  test.each(refused)('is refused by name: %s %j', async (field, value) => {
     for (const kind of ['router', 'engine'] as const) {
       const stub = new StubService(kind);
       for (const [path, body, param] of [
@@ -51,7 +51,7 @@ describe('not served', () => {
     }
   });
 
-  test('an answer without text, but where none has any', async () => {
+  test('is refused if it is detokenize: false, except where no answer has text', async () => {
     const asked = { detokenize: false };
     const app = stubApp(new StubService());
     for (const [path, body] of [
@@ -65,14 +65,14 @@ describe('not served', () => {
     expect((await app.request('/inference/v1/generate', post(generate(asked)))).status).toBe(200);
   });
 
-  test('nor a template of the client, for /tokenize either', async () => {
+  test('is refused by /tokenize too', async () => {
     const app = stubApp(new StubService());
     const { messages } = hello;
     expect((await app.request('/tokenize', post({ messages, tools: [{}] }))).status).toBe(400);
   });
 });
 
-test('what asks for nothing is taken, as clients and proxies send it', async () => {
+test('unsupported fields with values that ask for nothing are accepted', async () => {
   const idle = {
     ...{
       tools: [],
@@ -96,12 +96,12 @@ test('what asks for nothing is taken, as clients and proxies send it', async () 
   );
 });
 
-test.each([null, {}])('stream_options that say nothing need no stream: %j', async (stream_options) => {
+test.each([null, {}])('empty stream_options need no stream: %j', async (stream_options) => {
   const app = stubApp(new StubService());
   expect((await app.request(CHAT, post({ ...hello, stream: false, stream_options }))).status).toBe(200);
 });
 
-test('65 stops are told how many there may be', async () => {
+test('the error for 65 stop strings names the limit of 64', async () => {
   const response = await stubApp(new StubService()).request(
     CHAT,
     post({ ...hello, stop: Array(65).fill('x') }),
@@ -111,7 +111,7 @@ test('65 stops are told how many there may be', async () => {
 });
 
 test.each(['Content-Length: 100', 'Transfer-Encoding: chunked'])(
-  'a client that leaves in the middle of its upload (%s) is a line in the log, and no error',
+  'a client that disconnects during its upload (%s) is logged in one line, with status 499',
   async (length) => {
     const lines: string[] = [];
     const app = stubApp(new StubService(), { log: createLog('text', (line) => void lines.push(line)) });

@@ -1,4 +1,4 @@
-/** Whatever becomes of a request, what it held is given back: its place in the queue and the answer under way. */
+/** However a request ends, its place in the queue and its generation are released. */
 import type { AddressInfo } from 'node:net';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
@@ -10,10 +10,10 @@ import { StubService } from './stub.ts';
 const COMPLETION = '/v1/completions';
 const streamed = { prompt: [1], max_tokens: 2, stream: true };
 
-/** More than there are places: the stub has 2 + 256. */
+/** More than the stub's 2 + 256 places. */
 const MANY = 400;
 
-/** Counts answers that were begun and not ended. */
+/** Counts generations that began and have not ended. */
 class Counted extends StubService {
   open = 0;
 
@@ -27,9 +27,9 @@ class Counted extends StubService {
   }
 }
 
-describe('ids of clients', () => {
+describe('ids of requests and conversations', () => {
   test.each(['日', 'a\r\nb', 'a\nb', 'a\u2028b', 'a\u0001', '\u007f', 'é', 'x'.repeat(257)])(
-    'a request_id of %j is a 400, as often as it comes',
+    'are refused without taking a place, however often: request_id %j',
     async (id) => {
       const stub = new Counted();
       const app = stubApp(stub);
@@ -48,20 +48,20 @@ describe('ids of clients', () => {
     ['X-Request-Id', 'x'.repeat(257)],
     ['X-Conversation-Id', 'é'],
     ['X-Session-Id', 'x'.repeat(257)],
-  ])('a header %s of %j is a 400', async (name, id) => {
+  ])('are refused in headers: %s of %j', async (name, id) => {
     const response = await stubApp(new StubService()).request(CHAT, post(hello, { [name]: id }));
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { param: name } });
     expect(response.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  test.each(['conversation_id', 'session_id'])('%s too', async (field) => {
+  test.each(['conversation_id', 'session_id'])('are refused in the field %s', async (field) => {
     const response = await stubApp(new StubService()).request(CHAT, post({ ...hello, [field]: 'a\u2028b' }));
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { param: field } });
   });
 
-  test('good ones come back as they are', async () => {
+  test('are returned unchanged in X-Request-Id if valid', async () => {
     const id = 'a b/{c}~'.repeat(32);
     const app = stubApp(new StubService());
     const inBody = await app.request(CHAT, post({ ...hello, request_id: id }));
@@ -69,7 +69,7 @@ describe('ids of clients', () => {
     for (const response of [inBody, inHeader]) expect(response.headers.get('X-Request-Id')).toBe(id);
   });
 
-  test('every answer has one, and the log has the same', async () => {
+  test('are in every response, generated if not given, and the log has the same', async () => {
     const logged: string[] = [];
     const log = createLog('json', (line) => logged.push(line));
     const app = stubApp(new StubService(), { log });
@@ -92,8 +92,8 @@ describe('ids of clients', () => {
   });
 });
 
-describe('a response that cannot be built', () => {
-  test.each([true, false])('stream %j, by the access log: nothing is kept', async (stream) => {
+describe('a response that fails', () => {
+  test.each([true, false])('releases what it holds if the access log throws: stream %j', async (stream) => {
     const stub = new Counted();
     let fails = true;
     const log = {
@@ -116,7 +116,7 @@ describe('a response that cannot be built', () => {
     expect(stub.requests).toHaveLength(MANY + 1);
   });
 
-  test.each([true, false])('stream %j, by its format, in the middle of an answer', async (stream) => {
+  test.each([true, false])('releases what it holds if formatting throws: stream %j', async (stream) => {
     const stub = new Counted();
     const { generate } = stub;
     stub.generate = async function* (request) {
@@ -131,7 +131,7 @@ describe('a response that cannot be built', () => {
     expect((await app.request(COMPLETION, post(streamed))).status).toBe(200);
   });
 
-  test("by Node, which refuses a header's characters when it is sent", async () => {
+  test("releases its generation if Node refuses a header's characters", async () => {
     const stub = new Counted();
     const app = new Hono();
     app.use(async (c, next) => {

@@ -16,11 +16,11 @@ test.each([
     [4, 3, 2, 1],
     [7, 5, 4, 3, 2, 1],
   ],
-])('P %j and D %j', (prefill, decode, expected) => {
+])('engines get ports from --prefill-port %j and --decode-port %j', (prefill, decode, expected) => {
   expect(enginePorts(engines, { prefill, decode })).toEqual(expected);
 });
 
-test('a list for another number of engines', () => {
+test('a list of ports for another number of engines is refused', () => {
   expect(() => enginePorts(engines, { prefill: [1, 2, 3], decode: [4] })).toThrow(
     '--prefill-port has 3 ports for 2 P: give 2, or one from which the others count up',
   );
@@ -31,7 +31,7 @@ const options = (ports: object) => ({
   ports: { prefill: [0], decode: [0], router: 0, admin: 0, ...ports },
 });
 
-test('two on one port, one beyond the last, one that is taken: found before anything starts', async () => {
+test('checkServer() refuses a port given twice, one above 65535, and one in use', async () => {
   await expect(checkServer(options({ prefill: [8199], decode: [8200] }), engines)).rejects.toThrow(
     'port 8200 is given to both prefill-1 and decode-0: give each its own port',
   );

@@ -1,17 +1,17 @@
-/** What is too large to be a good request is refused before anyone spends time on it, wherever it comes. */
+/** Requests that are too large to be valid are refused on every path before any work is done on them. */
 import { describe, expect, test } from 'vitest';
 import { mountKvQuery } from '../../src/server/kv-query.ts';
 import { MOST_MESSAGES, MOST_PARTS, mostBodyBytes } from '../../src/server/sizes.ts';
 import { CHAT, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
 
-/** The stub's context is 64 tokens, and a token of it has 4 characters at most. */
+/** The stub's context is 64 tokens of at most 4 characters each. */
 const LONG = 'x'.repeat(4 * 64 + 1);
 const IDS = Array(65).fill(1);
 const user = (content: unknown) => ({ role: 'user', content });
 const part = { type: 'text', text: '' };
 
-/** Whoever makes tokens of anything, or renders it, is seen. */
+/** Counts how often a text or messages are encoded. */
 class Watched extends StubService {
   encoded = 0;
 
@@ -34,7 +34,7 @@ function watchedApp() {
   return { stub, app: stubApp(stub, { mount: (app) => mountKvQuery(app, asService(stub)) }) };
 }
 
-describe('refused untouched', () => {
+describe('an oversized request', () => {
   const params = { do_remote_prefill: true };
   test.each<[string, object, string]>([
     ['/v1/completions', { prompt: LONG }, 'prompt'],
@@ -76,7 +76,7 @@ describe('refused untouched', () => {
       { token_ids: [1], sampling_params: { extra_args: { kv_transfer_params: { remote_token_ids: IDS } } } },
       'kv_transfer_params.remote_token_ids',
     ],
-  ])('%s %j', async (path, body, param) => {
+  ])('is refused before anything is encoded: %s %j', async (path, body, param) => {
     const { stub, app } = watchedApp();
     const response = await app.request(path, post(body));
     expect(response.status).toBe(400);
@@ -85,15 +85,15 @@ describe('refused untouched', () => {
   });
 });
 
-describe('refused by what its text turned out to have', () => {
-  // 65 tokens, though it might have been 17.
+describe('a text with more tokens than the context', () => {
+  // 65 tokens, where its length allows as few as 17.
   const text = 'x'.repeat(65);
 
   test.each([
     ['/tokenize', { prompt: text }, 'prompt'],
     ['/tokenize', { messages: [user(text)] }, 'messages'],
     ['/kv/query', { prompt: text }, 'prompt'],
-  ])('%s %j', async (path, body, param) => {
+  ])('is refused once it is encoded: %s %j', async (path, body, param) => {
     const response = await watchedApp().app.request(path, post(body));
     expect(response.status).toBe(400);
     const { error } = (await response.json()) as { error: object };
@@ -101,7 +101,7 @@ describe('refused by what its text turned out to have', () => {
   });
 });
 
-test('a body has room for the longest prompt, however it is spelled, and for little more', async () => {
+test('the body limit fits the longest prompt, even in escapes, and little more', async () => {
   const { stub, app } = watchedApp();
   const most = mostBodyBytes(asService(stub));
   expect(most).toBeLessThan(300_000);
@@ -113,7 +113,7 @@ test('a body has room for the longest prompt, however it is spelled, and for lit
   }
 });
 
-test('a list is not looked through when it is too long, and else up to its first bad element', async () => {
+test('a list is refused by its length first, else by its first bad element', async () => {
   const app = stubApp(new StubService());
   const told = async (body: object) => {
     const response = await app.request('/v1/completions', post(body));

@@ -1,4 +1,4 @@
-/** Over sockets: what becomes of a client that asks and does not read, and of one that only has to wait. */
+/** Over sockets: clients that do not read their answer, read it slowly, or wait long for it. */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -8,11 +8,11 @@ import { stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
 
 const TIMEOUT_MS = 200;
-/** More in all than the system keeps for a connection that nobody reads. */
+/** More in all than the system buffers for a connection that nobody reads. */
 const TOKENS = 960;
 const TEXT = 'x'.repeat(2 ** 16);
 
-/** Answers of so many megabytes, and counts those under way. */
+/** Answers with 64 KiB per token; counts open generations, and tokens that came with logits. */
 class Large extends StubService {
   override readonly model = { names: ['nano'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] };
   open = 0;
@@ -72,7 +72,7 @@ const ask = (port: number, body: object): Promise<Response> =>
 const small = { prompt: [1], max_tokens: 1 };
 
 describe('a client that does not read', () => {
-  test.each([true, false])('stream %j: its connection ends, and its place is free', async (stream) => {
+  test.each([true, false])('loses its connection and frees its place (stream %j)', async (stream) => {
     const stub = new Large();
     let begin = () => {};
     const begun = new Promise<void>((resolve) => {
@@ -83,7 +83,7 @@ describe('a client that does not read', () => {
     const body = { prompt: [1], max_tokens: TOKENS, stream };
     const sockets = [await silent(port, body), await silent(port, body)];
     await expect.poll(() => stub.requests.length).toBe(2);
-    // While nothing waits to be taken, however long that is.
+    // As long as there are no bytes to read, the time limit does not run.
     expect((await ask(port, small)).status).toBe(503);
     begin();
     await expect.poll(async () => (await ask(port, small)).status).toBe(200);
@@ -95,7 +95,7 @@ describe('a client that does not read', () => {
     }
   });
 
-  test('what is reckoned from whole vocabularies is reckoned as it comes, and they are let go', async () => {
+  test('has its logprobs computed as tokens come, so that no logits are kept', async () => {
     const stub = new Large();
     const port = await listening(stub);
     await silent(port, { prompt: [1], max_tokens: TOKENS, stream: true, logprobs: 1 });
@@ -104,7 +104,7 @@ describe('a client that does not read', () => {
 });
 
 describe('a client that reads', () => {
-  test('slowly, gets all of it', async () => {
+  test('slowly gets its whole answer', async () => {
     const stub = new Large();
     const limitMs = 1000;
     const port = await listening(stub, limitMs);
@@ -113,13 +113,13 @@ describe('a client that reads', () => {
     const began = performance.now();
     for await (const chunk of response.body!) {
       bytes += chunk.byteLength;
-      // Longer than the limit in all, and each time far shorter.
+      // Longer than the limit in all, but each pause is far shorter.
       if (performance.now() - began < 1.5 * limitMs) await new Promise((go) => setTimeout(go, limitMs / 100));
     }
     expect(bytes).toBeGreaterThan(TOKENS * TEXT.length);
   });
 
-  test('and waits for the engine longer than it might let bytes wait, gets its answer', async () => {
+  test('gets its answer if the engine takes longer than the write timeout', async () => {
     const stub = new Large();
     stub.pace = () => new Promise((go) => setTimeout(go, 2 * TIMEOUT_MS));
     const port = await listening(stub);

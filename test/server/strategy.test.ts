@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
 
-describe('routing-strategy', () => {
+describe('the header routing-strategy', () => {
   it.each([
     ['least-request', 'least-request'],
     ['pd', 'aibrix-pd'],
     ['pd:1, least-request:2', 'aibrix-pd:1,least-request:2'],
     ['', null],
-  ])("'%s' asks for %s", async (header, routing) => {
+  ])("'%s' selects %s", async (header, routing) => {
     const stub = new StubService();
     const headers: Record<string, string> = header === '' ? {} : { 'Routing-Strategy': header };
     expect((await stubApp(stub).request(CHAT, post(hello, headers))).status).toBe(200);
@@ -21,7 +21,7 @@ describe('routing-strategy', () => {
     ['pd:x', 'a weight above 0 for aibrix-pd'],
     ['throughput', "there is no 'throughput'"],
     [`pd:${'1'.repeat(300)}`, 'at most 256 characters'],
-  ])("'%s' is refused, as AIBrix's gateway does", async (header, message) => {
+  ])("'%s' is refused with 400, as by AIBrix's gateway", async (header, message) => {
     const stub = new StubService();
     const answer = await stubApp(stub).request(CHAT, post(hello, { 'routing-strategy': header }));
     expect(answer.status).toBe(400);
@@ -32,7 +32,7 @@ describe('routing-strategy', () => {
     expect(stub.requests).toEqual([]);
   });
 
-  it('says nothing to an engine, behind whose gateway it was meant for that', async () => {
+  it("is ignored on an engine's port, since it was meant for the gateway", async () => {
     const stub = new StubService('engine');
     const answer = await stubApp(stub).request(CHAT, post(hello, { 'routing-strategy': 'throughput' }));
     expect(answer.status).toBe(200);
@@ -40,7 +40,7 @@ describe('routing-strategy', () => {
   });
 });
 
-describe('who served it', () => {
+describe('the target-pod headers', () => {
   class Routed extends StubService {
     ways: { prefill: string | null; decode: string }[] = [];
 
@@ -50,7 +50,7 @@ describe('who served it', () => {
     }
   }
 
-  it.each([false, true])('stands in the headers (stream %s), as it was in the end', async (stream) => {
+  it.each([false, true])('name the engines that served in the end (stream %s)', async (stream) => {
     const stub = new Routed();
     stub.ways = [
       { prefill: 'prefill-0', decode: 'decode-0' },
@@ -65,7 +65,7 @@ describe('who served it', () => {
     expect(alone.headers.has('prefill-target-pod')).toBe(false);
   });
 
-  it('is not told by an engine', async () => {
+  it("are not sent by an engine's port", async () => {
     const { headers } = await stubApp(new StubService('engine')).request(CHAT, post(hello));
     expect(headers.has('target-pod')).toBe(false);
   });

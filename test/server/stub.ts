@@ -1,11 +1,11 @@
-/** Services without engines: an answer by arithmetic, or whatever a test says. */
+/** A service without engines, whose answers follow from the prompt or from what a test sets. */
 import { expect } from 'vitest';
 import type { PromptEnd } from '../../src/router/turn-types.ts';
 import type { AnswerPiece, GenerationRequest, PortService } from '../../src/server/service.ts';
 
 const VOCAB = 512;
 
-/** Characters are tokens; an answer is the prompt's tokens again, from the first on. */
+/** Each character is a token; an answer repeats the prompt's tokens from the first. */
 export class StubService {
   readonly kind: 'engine' | 'router';
   readonly name: string;
@@ -24,11 +24,11 @@ export class StubService {
   };
   readonly cluster = null;
   readonly requests: GenerationRequest[] = [];
-  /** Given, in all answers. */
+  /** Tokens given, in all answers. */
   tokens = 0;
-  /** Ended by their signal. */
+  /** Requests that were ended by their signal. */
   aborted = 0;
-  /** Waits before each token. */
+  /** Awaited before each token. */
   pace: () => Promise<void> = async () => {};
   /** Thrown before the token of this index. */
   failure: { at: number; error: Error } | null = null;

@@ -1,4 +1,4 @@
-/** What ports tell of threads that answer nobody: soon, and nothing that is not so. */
+/** /metrics when a thread does not answer: within a second, with the values last known. */
 import { Hono } from 'hono';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Cluster } from '../../src/fleet/types.ts';
@@ -19,7 +19,7 @@ const cluster = {
   onStoreEvent: () => () => {},
 } as unknown as Cluster;
 
-/** GET /metrics, a second after it was asked for. */
+/** The samples of GET /metrics, which may take a second. */
 async function metricsOf(observability: Pick<ReturnType<typeof observeEngine>, 'mountMetrics'>) {
   const app = new Hono();
   observability.mountMetrics(app, () => true);
@@ -29,7 +29,7 @@ async function metricsOf(observability: Pick<ReturnType<typeof observeEngine>, '
   return (name: string) => sampleOf(families, name);
 }
 
-it('an engine that does not answer has the figures that it had, and none once it has ended', async () => {
+it('metrics of an engine that does not answer keep their last values, and are 0 once it has died', async () => {
   const engine = new TestEngine(engineConfig());
   engine.add(request('a', tokens(50), { maxTokens: 9 }));
   await engine.step();
@@ -46,7 +46,7 @@ it('an engine that does not answer has the figures that it had, and none once it
   expect(await running()).toBe(0);
 });
 
-it('a store that does not answer has the figures that it had', async () => {
+it('metrics of a store that does not answer keep their last values', async () => {
   const counters = { lookups: 10, hits: 7, evicted: 0, refused: 0 };
   const stats = { slots: 8, blocks: 5, inUse: 2, blockBytes: 1, counters, folder: null, server: null };
   const storeStats = vi.fn(async () => stats);

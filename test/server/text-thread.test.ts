@@ -1,4 +1,4 @@
-/** Long texts get their tokens elsewhere, and the same ones. */
+/** Long texts are tokenised in another thread, to the same ids. */
 import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -12,7 +12,7 @@ import { SHORT_TEXT, textTools } from '../../src/server/text-tools.ts';
 const recall = loadTokenizer('recall', directorySource('models/recall'));
 const open = new AbortController().signal;
 
-/** Answers when the test says so: a character is a token. */
+/** Answers when the test says so; each character is a token. */
 class FakeThread extends EventEmitter {
   readonly texts: string[] = [];
   terminated = false;
@@ -47,7 +47,7 @@ function fakeThreads() {
 }
 
 describe('the queue of long texts', () => {
-  test('one at a time, in order; no thread before the first', async () => {
+  test('encodes one text at a time, in order, and starts its thread at the first', async () => {
     const { started, thread } = fakeThreads();
     expect(started).toHaveLength(0);
     const both = [thread.encode('ab', open), thread.encode('c', open)];
@@ -60,7 +60,7 @@ describe('the queue of long texts', () => {
     expect(started).toHaveLength(1);
   });
 
-  test('whose client went away is not begun; the one at work gives its answer to nobody', async () => {
+  test('skips texts whose client has left, and drops the result of one in progress', async () => {
     const { started, thread } = fakeThreads();
     const [first, second] = [new AbortController(), new AbortController()];
     const left = [thread.encode('a', first.signal), thread.encode('b', second.signal)];
@@ -75,7 +75,7 @@ describe('the queue of long texts', () => {
     await expect(thread.encode('d', first.signal)).rejects.toThrow('gone');
   });
 
-  test('is bounded: the next is told to come back', async () => {
+  test('is bounded: a text beyond the limit gets 503', async () => {
     const { thread } = fakeThreads();
     const waiting = Array.from({ length: 33 }, () =>
       thread.encode('a', new AbortController().signal).catch(() => null),
@@ -86,7 +86,7 @@ describe('the queue of long texts', () => {
     await expect(thread.encode('b', open)).rejects.toMatchObject({ status: 503 });
   });
 
-  test('a thread that ends fails what waited, and the next text has another', async () => {
+  test('fails all its texts if its thread ends, and starts another for the next text', async () => {
     const { started, thread } = fakeThreads();
     const lost = [thread.encode('a', open), thread.encode('b', open)];
     started[0]!.emit('error', new Error('out of memory'));
@@ -97,7 +97,7 @@ describe('the queue of long texts', () => {
     expect(await next).toEqual([99]);
   });
 
-  test('where no thread can be started the text fails, and the next is tried', async () => {
+  test('fails a text if no thread can be started, and tries again for the next', async () => {
     const fake = new FakeThread();
     const start = vi.fn<() => Worker>().mockReturnValue(fake as unknown as Worker);
     start.mockImplementationOnce(() => {
@@ -111,11 +111,11 @@ describe('the queue of long texts', () => {
   });
 });
 
-describe('the real thread', () => {
+describe('the real text thread', () => {
   const thread = new TextThread(() => startTextThread('recall'));
   afterEach(() => thread.close());
 
-  test('long texts have the ids that the tokenizer here gives, and never meet it', async () => {
+  test('gives long texts the ids that the local tokenizer would, which encodes only short ones', async () => {
     const model = await recall;
     const { tokenizer, chat } = model;
     const tools = textTools(model, (text, signal) => thread.encode(text, signal));
