@@ -10,30 +10,30 @@ const moments = (values: readonly number[]) => {
 };
 const draw = (distribution: Distribution, seed = 1) => sample(distribution, COUNT, new Random(seed));
 
-/** Five standard errors of a mean: the seed is fixed, so the test is too. */
+/** Within five standard errors of the mean. The seed is fixed, so the result is too. */
 const near = (actual: number, expected: number, variance: number) =>
   expect(Math.abs(actual - expected)).toBeLessThan(5 * Math.sqrt(variance / COUNT));
 
-describe('distributions have the moments that theory gives them', () => {
-  test('constant', () => {
+describe('samples', () => {
+  test('equal the value of a constant distribution', () => {
     expect(new Set(draw({ distribution: 'constant', value: 500 }))).toEqual(new Set([500]));
   });
 
-  test('uniform, both ends included', () => {
+  test('have the mean and variance of a uniform distribution, and include both ends', () => {
     const values = draw({ distribution: 'uniform', min: 12, max: 18 });
     near(moments(values).mean, 15, 4);
     expect(moments(values).variance).toBeCloseTo((7 ** 2 - 1) / 12, 1);
     expect([Math.min(...values), Math.max(...values)]).toEqual([12, 18]);
   });
 
-  test.each([3, 80, 1000])('poisson of mean %d', (alpha) => {
+  test.each([3, 80, 1000])('have the mean and variance of a Poisson distribution with mean %d', (alpha) => {
     const { mean, variance } = moments(draw({ distribution: 'poisson', alpha }));
     near(mean, alpha, alpha);
     // The variance of a sample variance is about 2 alpha² / n.
     expect(Math.abs(variance - alpha)).toBeLessThan(5 * alpha * Math.sqrt(3 / COUNT));
   });
 
-  test('zipf', () => {
+  test('have the mean and the share of ones of a Zipf distribution, and respect max', () => {
     const alpha = 4;
     const zeta = (s: number) =>
       Array.from({ length: 100_000 }, (_, i) => (i + 1) ** -s).reduce((a, b) => a + b);
@@ -45,13 +45,13 @@ describe('distributions have the moments that theory gives them', () => {
     expect(Math.max(...draw({ distribution: 'zipf', alpha: 1.5, max: 40 }))).toBe(40);
   });
 
-  test('lognormal by mean and sigma of its logarithm', () => {
+  test('have the mean and sigma of the logarithm that a lognormal distribution gives', () => {
     const logs = draw({ distribution: 'lognormal', mean: 8, sigma: 0.5 }).map(Math.log);
     near(moments(logs).mean, 8, 0.25);
     expect(moments(logs).variance).toBeCloseTo(0.25, 2);
   });
 
-  test('lognormal by its average: these draws have that mean, and about that median', () => {
+  test('have exactly the average that a lognormal distribution gives, and about its median', () => {
     const values = draw({ distribution: 'lognormal', average: 4000 });
     expect(Math.abs(moments(values).mean - 4000)).toBeLessThan(0.5);
     const median = values.toSorted((a, b) => a - b)[COUNT / 2]!;
@@ -62,13 +62,13 @@ describe('distributions have the moments that theory gives them', () => {
     expect(Math.max(...draw({ distribution: 'lognormal', average: 4000, max: 4500 }))).toBe(4500);
   });
 
-  test('the same seed gives the same numbers, another one others', () => {
+  test('are the same for the same seed, and differ for another', () => {
     const distribution: Distribution = { distribution: 'lognormal', average: 100 };
     expect(draw(distribution, 3)).toEqual(draw(distribution, 3));
     expect(draw(distribution, 3)).not.toEqual(draw(distribution, 4));
   });
 
-  test('exponential gaps have the mean asked for', () => {
+  test('have the given mean for exponential gaps', () => {
     const random = new Random(9);
     near(moments(Array.from({ length: COUNT }, () => random.exponential(20))).mean, 20, 400);
   });

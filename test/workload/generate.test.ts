@@ -10,7 +10,7 @@ const ids = (turn: ReturnType<typeof generate>[number]['turns'][number]) =>
   turn.content.kind === 'tokens' ? turn.content.tokenIds : [];
 
 describe("conversations from vLLM's generator files", () => {
-  test('have the shape of the PR: 6 to 9 questions, a common beginning and one of their own', () => {
+  test('have the shape of PR 32553: 6 to 9 turns, a common prefix and one of their own', () => {
     const made = generate();
     expect(made.map(({ id }) => id)).toEqual(Array.from({ length: 24 }, (_, i) => `CONV_ID_${i}`));
     for (const { turns } of made) {
@@ -25,14 +25,14 @@ describe("conversations from vLLM's generator files", () => {
     expect(ids(made[0]!.turns[0]!)[500]).not.toBe(ids(made[1]!.turns[0]!)[500]);
     const prefixes = (of: typeof made) => of.map(({ turns }) => turns[0]!.inputTokens - 500);
     expect(Math.max(...prefixes(made))).toBeLessThanOrEqual(10_160);
-    // Scaled to their average before any is cut off: whose longest is cut off is the seed's luck.
+    // They are scaled to their average before any is cut off; how much is cut off depends on the seed.
     const average = { distribution: 'lognormal', average: 4000 } as const;
     const uncut = { ...pr32553, prompt_input: { ...pr32553.prompt_input, prefix_num_tokens: average } };
     const mean = prefixes(generate({}, uncut)).reduce((a, b) => a + b) / 24;
     expect(mean >= 4119 && mean <= 4161).toBe(true);
   });
 
-  test('a scale divides every length and no count', () => {
+  test('have every length divided by a scale, but no count', () => {
     const [whole, scaled] = [generate(), generate({ scale: 16 })];
     expect(scaled.map(({ turns }) => turns.length)).toEqual(whole.map(({ turns }) => turns.length));
     for (const [i, { turns }] of scaled.entries()) {
@@ -45,12 +45,12 @@ describe("conversations from vLLM's generator files", () => {
     expect(new Set(lengths)).toEqual(new Set([1]));
   });
 
-  test('come from the seed alone', () => {
+  test('depend on the seed alone', () => {
     expect(generate({ seed: 5 })).toEqual(generate({ seed: 5 }));
     expect(generate({ seed: 5 })).not.toEqual(generate({ seed: 6 }));
   });
 
-  test('of more than fits into memory are refused before any is made', () => {
+  test('are refused before any is generated if they would not fit into memory', () => {
     const constant = (value: number) => ({ distribution: 'constant', value }) as const;
     const asked = ({ conversations = 2, turns = 2, tokens = 9 }) => {
       const { prompt_input } = pr32553;
@@ -63,7 +63,7 @@ describe("conversations from vLLM's generator files", () => {
     expect(asked({ tokens: 1e10 })).toThrow('the workload has more than 134217728 prompt tokens');
   });
 
-  test('cut their tokens from a text, and refuse one that is too short', () => {
+  test('cut their tokens from a text, and are refused if it is too short', () => {
     const spec = { ...pr32553, num_conversations: 2 };
     const wanted = generate({}, spec).flatMap(({ turns }) => turns.map((t) => t.inputTokens));
     const length = wanted.reduce((a, b) => a + b) - 500;
@@ -89,7 +89,7 @@ describe('a generator file', () => {
     return spec;
   };
 
-  test("vLLM's own example is read", () => {
+  test("is accepted if it is vLLM's own example", () => {
     const spec = {
       ...pr32553,
       text_files: ['pg1184.txt'],
@@ -133,7 +133,7 @@ describe('a generator file', () => {
     ['num_conversations', 0, /num_conversations is 0: wanted a whole number, 1 or more/],
     ['filetype', 'other', /filetype is "other": wanted "generate_conversations"/],
     ['text_files', 'a.txt', /text_files is "a.txt": wanted a list of file names/],
-  ])('%s = %j is refused', (path, value, message) => {
+  ])('is refused with %s = %j', (path, value, message) => {
     const read = () => parseGenerator(change(path, value), 'gen.json');
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(message);

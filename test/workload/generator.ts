@@ -1,6 +1,6 @@
-/** vLLM's generator files for tests, as a line. */
+/** vLLM's generator files for tests, in one line each. */
 
-/** The same each time, or uniform from and to. */
+/** A constant, or the two ends of a uniform distribution. */
 type Count = number | readonly [number, number];
 
 const distribution = (count: Count) =>
@@ -8,7 +8,7 @@ const distribution = (count: Count) =>
     ? { distribution: 'constant', value: count }
     : { distribution: 'uniform', min: count[0], max: count[1] };
 
-/** Turns as vLLM counts them: messages, of both sides. Tokens of what begins all of them, then one, and of each message. */
+/** `turns`: messages of both sides, as in vLLM. The rest: tokens of the common prefix, own prefix and each message. */
 export const generator = (counts: {
   conversations: number;
   turns: Count;

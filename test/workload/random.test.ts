@@ -4,9 +4,9 @@ import { STREAM } from '../../src/seeded.ts';
 import { Random } from '../../src/workload/random.ts';
 
 const COUNT = 1000;
-/** Standard errors: seeds are fixed, so what passes once passes always. */
+/** In standard errors. Seeds are fixed, so a test that passes once always passes. */
 const FAR = 4;
-/** Of Kolmogorov and Smirnov, exceeded by one in a thousand. */
+/** The Kolmogorov-Smirnov statistic that one sample in a thousand exceeds. */
 const KS = 1.95;
 
 const firstDraws = (each: (i: number) => Random): number[][] => {
@@ -42,7 +42,7 @@ describe.each<[string, (i: number) => Random]>([
     }
   });
 
-  test('of neighbours have nothing in common, nor has one with the next', () => {
+  test('are uncorrelated with those of neighbours, and with each other', () => {
     const unrelated = (a: readonly number[], b: readonly number[]) =>
       expect(Math.abs(sampleCorrelation([...a], [...b]))).toBeLessThan(FAR / Math.sqrt(COUNT));
     for (const drawn of places) unrelated(drawn.slice(1), drawn.slice(0, -1));
@@ -51,7 +51,7 @@ describe.each<[string, (i: number) => Random]>([
   });
 });
 
-test('the same seed and index draw the same; 0 is no index, and another is another', () => {
+test('the same seed and index draw the same, index 0 draws as none does, and other indices differ', () => {
   const draws = (...given: ConstructorParameters<typeof Random>) => {
     const random = new Random(...given);
     return Array.from({ length: 5 }, () => random.float());
@@ -63,7 +63,7 @@ test('the same seed and index draw the same; 0 is no index, and another is anoth
   expect(draws(7, 1)).not.toEqual(draws(8));
 });
 
-test('what is drawn by one seed for different ends has nothing in common', () => {
+test('all streams of a seed have different numbers', () => {
   const streams = Object.values(STREAM);
   expect(new Set(streams).size).toBe(streams.length);
 });

@@ -8,7 +8,7 @@ const user = (content: string) => ({ role: 'user', content });
 const assistant = (content: string) => ({ role: 'assistant', content });
 
 describe('a conversation from a file', () => {
-  test("every message of the user gets an answer; the assistant's own are not kept", () => {
+  test("has a turn for each user message, and drops the assistant's messages", () => {
     const messages = [
       { role: 'system', content: 'Be brief.' },
       user('Hi'),
@@ -22,7 +22,7 @@ describe('a conversation from a file', () => {
     expect(read({ id: 'x', messages })[0]?.id).toBe('x');
   });
 
-  test('several, as lists or as objects', () => {
+  test('may be one of several, as lists or as objects', () => {
     expect(
       read([{ messages: [user('a')] }, { id: 'two', messages: [user('b')] }]).map(({ id }) => id),
     ).toEqual(['1', 'two']);
@@ -32,7 +32,7 @@ describe('a conversation from a file', () => {
     ]);
   });
 
-  test('content in parts', () => {
+  test('may have content in parts, which are joined', () => {
     const content = [
       { type: 'text', text: 'a' },
       { type: 'text', text: 'b' },
@@ -61,20 +61,20 @@ describe('a conversation from a file', () => {
       ],
       /two conversations with the id '1'/,
     ],
-  ])('%j is refused', (value, message) => {
+  ])('is refused: %j', (value, message) => {
     expect(() => read(value)).toThrow(ConfigError);
     expect(() => read(value)).toThrow(message);
   });
 
-  test('broken JSON is refused', () => {
+  test('is refused if it is not JSON', () => {
     expect(() => parseConversations('{', 'talk.json')).toThrow(/talk.json is not JSON/);
   });
 });
 
-describe('made conversations', () => {
+describe('generated conversations', () => {
   const sizes = { conversations: 3, turns: 4, systemTokens: 10, userTokens: 5, outputTokens: 6 };
 
-  test('have the sizes asked for and share their beginning', () => {
+  test('have the given sizes and share their system prompt', () => {
     const made = makeConversations(sizes, 512, 1);
     expect(made.map(({ id }) => id)).toEqual(['made-1', 'made-2', 'made-3']);
     for (const { turns, outputTokens } of made) {
@@ -87,12 +87,12 @@ describe('made conversations', () => {
     expect(madeLength(sizes)).toBe(10 + 4 * 11);
   });
 
-  test('come from the seed alone', () => {
+  test('depend on the seed alone', () => {
     expect(makeConversations(sizes, 512, 1)).toEqual(makeConversations(sizes, 512, 1));
     expect(makeConversations(sizes, 512, 1)).not.toEqual(makeConversations(sizes, 512, 2));
   });
 
-  test('want a vocabulary', () => {
+  test('are refused for a vocabulary of 8 tokens', () => {
     expect(() => makeConversations(sizes, 8, 1)).toThrow(ConfigError);
   });
 });

@@ -25,7 +25,7 @@ const session = (id: string, delayMs: number | null = null): TraceRequest['origi
   delayMs,
 });
 
-/** Serves each turn for so long; returns when each began. */
+/** Serves each turn for `serviceMs`; returns when each began. */
 async function serve(requests: readonly TraceRequest[], serviceMs: number, lookAhead = 4096) {
   const feed = new TraceFeed(turns(requests), lookAhead);
   const begun: [index: number, atMs: number][] = [];
@@ -40,8 +40,8 @@ async function serve(requests: readonly TraceRequest[], serviceMs: number, lookA
   return begun;
 }
 
-describe('a feed', () => {
-  it('gives turns at their own times, and those that follow after the last token and the think time', async () => {
+describe('a trace feed', () => {
+  it('gives turns at their own times, and follow-ups after the last token and the think time', async () => {
     const requests = [
       request(0, { arrivalMs: 0, origin: session('a') }),
       request(1, { arrivalMs: 100, origin: session('b') }),
@@ -56,7 +56,7 @@ describe('a feed', () => {
     ]);
   });
 
-  it('finds a turn that stands far behind in the file and is due soon', async () => {
+  it('finds a turn that is due soon, though it is far behind in the file', async () => {
     const requests = [
       request(0, { arrivalMs: 0, origin: session('a') }),
       request(1, { arrivalMs: 9000, origin: session('b') }),
@@ -69,7 +69,7 @@ describe('a feed', () => {
     ]);
   });
 
-  it('gives a turn at once that was read after its time', async () => {
+  it('gives a turn at once if it was read after its time', async () => {
     const requests = [
       request(0, { arrivalMs: 0, origin: session('a') }),
       request(1, { arrivalMs: 9000, origin: session('b') }),
@@ -82,7 +82,7 @@ describe('a feed', () => {
     ]);
   });
 
-  it('knows of no turn while those before are under way, and of the end only then', async () => {
+  it('gives no follow-up while its predecessor is in flight, and is over only after the last', async () => {
     const feed = new TraceFeed(
       turns([request(0, { origin: session('a') }), request(1, { origin: session('a') })]),
     );
@@ -96,7 +96,7 @@ describe('a feed', () => {
     expect(feed.over).toBe(true);
   });
 
-  it('reads ahead no further than it must', async () => {
+  it('reads ahead no further than its limit', async () => {
     let read = 0;
     const requests = Array.from({ length: 1000 }, (_, index) => request(index, {}));
     const feed = new TraceFeed(

@@ -1,11 +1,11 @@
-/** Small traces of our own making, in types and in the formats of others. */
+/** Small traces for tests, as requests and turns. */
 import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
 import { TurnMaker } from '../../../src/workload/traces/turns.ts';
 import type { TraceRequest, TraceScale, TraceTurn } from '../../../src/workload/traces/types.ts';
 
 export const UNSCALED: TraceScale = { traceBlockSize: 16, lengthDivisor: 1, speedUp: 1 };
 
-/** With ids for blocks of 16 unless it says otherwise. */
+/** A second after the one before, without hash ids or session, unless `more` says otherwise. */
 export function request(index: number, more: Partial<TraceRequest>): TraceRequest {
   return {
     index,

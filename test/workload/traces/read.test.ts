@@ -32,8 +32,8 @@ async function read(text: string, more: Partial<ReadOptions> & { skipBad?: boole
 
 const rows = (...objects: object[]): string => objects.map((each) => `${JSON.stringify(each)}\n`).join('');
 
-describe('each format is known by its beginning and read as it is published', () => {
-  it("Mooncake's JSONL", async () => {
+describe('openTrace()', () => {
+  it("recognises and reads Mooncake's JSONL", async () => {
     const text = rows(
       { timestamp: 3000, input_length: 600, output_length: 5, hash_ids: [0, 1] },
       { timestamp: 6000, input_length: 512, output_length: 1, hash_ids: [0] },
@@ -55,7 +55,7 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
-  it('the same with session_id and delay, and under the other names', async () => {
+  it("reads Mooncake's JSONL with sessions, delays and other field names", async () => {
     const text = rows(
       { session_id: 'a', created_time: 0, input_tokens: 10, output_tokens: 5 },
       { session_id: 'a', delay_ms: 1500, input_tokens: 20, output_tokens: 5 },
@@ -67,7 +67,7 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
-  it('what a row lacks may stand as null', async () => {
+  it('accepts null for missing values', async () => {
     const none = { created_time: null, input_tokens: null, output_tokens: null, hash_ids: null };
     const text = rows(
       { ...none, session_id: 'a', timestamp: 5, input_length: 10, output_length: 5 },
@@ -89,7 +89,7 @@ describe('each format is known by its beginning and read as it is published', ()
     );
   });
 
-  it("Bailian's JSONL: seconds, blocks of 16, parents", async () => {
+  it("recognises and reads Bailian's JSONL, with seconds, blocks of 16 and parents", async () => {
     const text = rows(
       {
         chat_id: 55,
@@ -120,7 +120,7 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
-  it("Bailian's ids are of blocks: only those of equal beginnings are equal prefixes", async () => {
+  it("turns Bailian's ids of blocks into ids of prefixes", async () => {
     const row = (chat_id: number, hash_ids: number[]) => ({
       ...{ chat_id, parent_chat_id: -1, timestamp: chat_id, hash_ids },
       ...{ input_length: 16 * hash_ids.length, output_length: 1 },
@@ -134,7 +134,7 @@ describe('each format is known by its beginning and read as it is published', ()
     expect(meter.summary().reuse_bound.from_prompts).toBeCloseTo(2 / 9);
   });
 
-  it("Azure's CSV: seven figures of a second", async () => {
+  it("recognises and reads Azure's CSV, with seven decimals of a second", async () => {
     const text =
       'TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109\r\n';
     const { format, requests } = await read(text);
@@ -146,7 +146,7 @@ describe('each format is known by its beginning and read as it is published', ()
     expect(requests[1]!.arrivalMs).toBeCloseTo(4314.579, 3);
   });
 
-  it('BurstGPT, with and without sessions', async () => {
+  it('recognises and reads BurstGPT, with and without sessions', async () => {
     const old =
       'Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n';
     expect((await read(old)).requests).toMatchObject([{ arrivalMs: 0, inputTokens: 472, outputTokens: 18 }]);
@@ -161,7 +161,7 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
-  it("LLMServingSim's JSONL: equal token ids are equal hash ids", async () => {
+  it("recognises and reads LLMServingSim's JSONL, with equal hash ids for equal token ids", async () => {
     const ids = Array.from({ length: 40 }, (_, i) => i);
     const row = (input_tok_ids: number[], arrival_time_ns: number) => ({
       input_toks: input_tok_ids.length,
@@ -178,7 +178,7 @@ describe('each format is known by its beginning and read as it is published', ()
     expect(requests[1]!.arrivalMs).toBe(2);
   });
 
-  it('conversations of ShareGPT in a list over many lines, and of vLLM one after the other', async () => {
+  it("recognises and reads conversations, in ShareGPT's list and in vLLM's rows", async () => {
     const sharegpt = JSON.stringify(
       [
         {
@@ -224,7 +224,7 @@ describe('each format is known by its beginning and read as it is published', ()
   });
 
   it.each([1, 3, 1000])(
-    'in pieces of %i characters, with a mark of UTF-8 and without a last line end',
+    'reads a file in pieces of %i characters, with a byte order mark and without a last newline',
     async (pieces) => {
       const text = `\ufeff${rows({ timestamp: 0, input_length: 5, output_length: 5, hash_ids: [0] }).trim()}`;
       expect((await read(text, { pieces })).requests).toHaveLength(1);
@@ -232,7 +232,7 @@ describe('each format is known by its beginning and read as it is published', ()
   );
 });
 
-describe('what cannot be read', () => {
+describe('the trace reader', () => {
   const good = { timestamp: 0, input_length: 600, output_length: 5, hash_ids: [0, 1] };
 
   it.each([
@@ -248,11 +248,11 @@ describe('what cannot be read', () => {
       { ...good, hash_ids: [2 ** 60] },
       'trace, line 2: hash_ids is [1152921504606847000]: wanted a list of whole numbers from 0 to 2^53 - 1',
     ],
-  ])('a line of Mooncake: %j', async (line, message) => {
+  ])("refuses a bad line of Mooncake's: %j", async (line, message) => {
     await expect(read(rows(good, line))).rejects.toThrow(message);
   });
 
-  it.each(['[{"timestamp":0}]', '7', 'null'])('a line that is no object: %s', async (line) => {
+  it.each(['[{"timestamp":0}]', '7', 'null'])('refuses a line that is not an object: %s', async (line) => {
     await expect(read(`${rows(good)}${line}\n`)).rejects.toThrow(
       `trace, line 2: it is ${line}: wanted an object, one request a line`,
     );
@@ -261,16 +261,16 @@ describe('what cannot be read', () => {
   it.each([
     ...['2024-13-05 00:00:00', '2024-02-30 00:00:00', '2024-06-31 00:00:00', '2023-02-29 00:00:00'],
     ...['2024-05-10 24:00:00', '2024-05-10 00:60:00.5', '0024-05-10 00:00:00'],
-  ])('a time that there is not: %s', async (time) => {
+  ])('refuses a time that does not exist: %s', async (time) => {
     const text = `TIMESTAMP,ContextTokens,GeneratedTokens\n${time},10,5\n`;
     await expect(read(text)).rejects.toThrow(`trace, line 2: TIMESTAMP is ${time}: wanted a time such as`);
   });
 
-  it('a value that is nested very deep is a bad line as any other', async () => {
+  it('treats a value that nests very deep as a bad line', async () => {
     const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
     const text = rows(good) + JSON.stringify({ ...good, session_id: 0 }).replace(':0}', `:${deep}}`);
-    // Where V8 writes it out all the same, its beginning is shown.
+    // If V8 can write it out all the same, its beginning is shown.
     const shown = String.raw`line 2: session_id is (nested very deep|\[{40}): wanted a name or a number`;
     await expect(read(text, { pieces: 1000 })).rejects.toThrow(new RegExp(`trace, ${shown}`));
     const { requests, bad } = await read(text, { pieces: 1000, skipBad: true });
@@ -278,7 +278,7 @@ describe('what cannot be read', () => {
     expect(bad.describe()).toMatch(new RegExp(shown));
   });
 
-  it('reads no further than the last request that is wanted', async () => {
+  it('stops after the last request that is wanted', async () => {
     const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
     const said = (from: string) => ({ from, value: 'a b' });
     const conversation = { conversations: [said('human'), said('gpt'), said('human'), said('gpt')] };
@@ -289,7 +289,7 @@ describe('what cannot be read', () => {
     }
   });
 
-  it('bad lines are passed over when asked, counted, and the first named', async () => {
+  it('skips bad lines if asked to, counts them and names the first', async () => {
     const text = `${rows(good)}{"timestamp": 1\n${rows({ ...good, timestamp: 9 })}${'nonsense\n'.repeat(6)}`;
     await expect(read(text)).rejects.toThrow('trace, line 2: it is not JSON');
     const { requests, bad } = await read(text, { skipBad: true });
@@ -299,7 +299,7 @@ describe('what cannot be read', () => {
     ]);
     expect(bad.count).toBe(7);
     expect(bad.describe()).toMatch(/^7 bad lines skipped: line 2: it is not JSON.*; and 2 more\.$/);
-    // Their places are not those of lines.
+    // In a list, conversations are counted, not lines.
     const list = `[\n${rows({ messages: [] }).trim()},\n\n{}]`;
     await expect(read(list)).rejects.toThrow(
       'trace, conversation 1: no message in it is answered; --skip-bad skips such conversations',
@@ -329,11 +329,11 @@ describe('what cannot be read', () => {
       'messages.1 is {"role":"assistant","content":null}: wanted what was said as text: {from, value}, or',
     ],
     ['{"messages": [{"role": "user", "content": "a"}]}', 'no message in it is answered'],
-  ])('%j', async (text, message) => {
+  ])('refuses the file %j', async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
   });
 
-  it('time going backwards', async () => {
+  it('refuses or skips a line whose time goes backwards', async () => {
     const { requests } = await read(rows(good, { ...good, timestamp: 5000 }, { ...good, timestamp: 4000 }));
     const scale = { traceBlockSize: 512, lengthDivisor: 1, speedUp: 1 };
     const strict = new TurnMaker({ scale, maxModelLen: null, bad: new BadLines('trace', false) });
@@ -346,7 +346,7 @@ describe('what cannot be read', () => {
     expect(bad.count).toBe(1);
   });
 
-  it('a line without end is not read for ever', async () => {
+  it('gives up on a line that does not end', async () => {
     async function* endless() {
       for (;;) yield 'x'.repeat(1 << 20);
     }
@@ -354,7 +354,7 @@ describe('what cannot be read', () => {
   });
 });
 
-describe('a trace written again', () => {
+describe("a trace written in Mooncake's format", () => {
   async function again(text: string, lengthDivisor = 1, options: Partial<ReadOptions> = {}) {
     const { requests, traceBlockSize, bad } = await read(text, options);
     const scale = { traceBlockSize, lengthDivisor, speedUp: 1 };
@@ -363,7 +363,7 @@ describe('a trace written again', () => {
     return requests.map((one) => writer.line(maker.next(one)!, one)).join('');
   }
 
-  it("Mooncake's own comes out as it was", async () => {
+  it("is unchanged if it was Mooncake's own", async () => {
     const text = rows(
       { timestamp: 0, input_length: 1100, output_length: 5, hash_ids: [0, 1, 2] },
       { timestamp: 6000, input_length: 1200, output_length: 1, hash_ids: [0, 1, 3] },
@@ -371,7 +371,7 @@ describe('a trace written again', () => {
     expect(await again(text)).toBe(text);
   });
 
-  it('scaled, it says who goes on after whom', async () => {
+  it('has session ids for follow-ups if it is scaled', async () => {
     const text = rows(
       { timestamp: 0, input_length: 1100, output_length: 40, hash_ids: [0, 1, 2] },
       { timestamp: 6000, input_length: 1200, output_length: 1, hash_ids: [0, 1, 3] },
@@ -383,7 +383,7 @@ describe('a trace written again', () => {
     ]);
   });
 
-  it('conversations get ids for what their turns have in common, and delays', async () => {
+  it('has hash ids for what turns of conversations have in common, and delays', async () => {
     const say = (from: string, words: number) => ({ from, value: Array(words).fill('w').join(' ') });
     const text = JSON.stringify([
       { conversations: [say('human', 600), say('gpt', 10), say('human', 500), say('gpt', 2)] },
@@ -405,10 +405,10 @@ describe('a trace written again', () => {
     });
   });
 
-  it('says when the answer before had ended where the file did', async () => {
+  it('has delays after the previous answer if the file says when that ended', async () => {
     const session = { session_id: 's', input_length: 512, output_length: 9, hash_ids: [0] };
     const delayed = rows({ ...session, timestamp: 0 }, { ...session, timestamp: 9000, delay: 2500 });
-    // Its own end says nothing of the one before.
+    // The end of a request says nothing about the one before.
     const burst = (elapsed: string) =>
       [
         'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type',
@@ -422,8 +422,8 @@ describe('a trace written again', () => {
   });
 });
 
-describe('what there is to reuse', () => {
-  it('of prompts before, and of what was generated', async () => {
+describe('the summary of a trace', () => {
+  it('bounds what can be reused of earlier prompts and of generated tokens', async () => {
     const { requests, bad } = await read(
       rows(
         { timestamp: 0, input_length: 1024, output_length: 512, hash_ids: [0, 1] },
@@ -452,7 +452,7 @@ describe('what there is to reuse', () => {
     expect(summary.reuse_bound.from_answers).toBeCloseTo(512 / 4096);
   });
 
-  it('the gap is from arrival to arrival, whatever of it one thought', () => {
+  it('has gaps from arrival to arrival, with the think time in them', () => {
     const meter = new TraceMeter();
     const origin = { kind: 'session', id: 's', delayMs: 500 } as const;
     const requests = [0, 9].map((index) => request(index, { inputTokens: 32, origin }));
@@ -460,7 +460,7 @@ describe('what there is to reuse', () => {
     expect(meter.summary().follow_up!.gap_s).toEqual({ p50: 9, p90: 9 });
   });
 
-  it('turns that go on with nothing new have no share of what P lacks', () => {
+  it('has no generated share if follow-ups have no new tokens', () => {
     const meter = new TraceMeter();
     const origin = { kind: 'session', id: 's', delayMs: null } as const;
     const again = [0, 1].map((index) => request(index, { hashIds: [1, 2], inputTokens: 32, origin }));

@@ -11,7 +11,7 @@ const tokens = new TraceTokens(1000, 7);
 const MOONCAKE: TraceScale = { traceBlockSize: 512, lengthDivisor: 32, speedUp: 1 };
 
 describe('the content of prompts', () => {
-  it('is the same for equal hash ids, wherever they stand, and another for others', () => {
+  it('is the same for equal hash ids, and differs for others', () => {
     const [a, b, c] = turnsOf([
       request(0, { inputTokens: 40, outputTokens: 9, hashIds: [0, 1, 2] }),
       request(1, { inputTokens: 48, hashIds: [0, 1, 3] }),
@@ -22,7 +22,7 @@ describe('the content of prompts', () => {
     expect(c!.slice(0, 16)).not.toEqual(a!.slice(0, 16));
   });
 
-  it('does not depend on the block size: a block of 16 begins as one of 512 does', () => {
+  it('does not depend on the block size: a block of 16 begins like one of 512', () => {
     const hashIds = [5, 6];
     const [small] = turnsOf([request(0, { inputTokens: 1024, hashIds })], MOONCAKE);
     const [large] = turnsOf([request(0, { inputTokens: 1024, hashIds })], { ...MOONCAKE, lengthDivisor: 1 });
@@ -30,7 +30,7 @@ describe('the content of prompts', () => {
     expect(tokens.of(small!.prompt).slice(16)).toEqual(tokens.of(large!.prompt).slice(512, 528));
   });
 
-  it('holds what the turn before was made to answer, up to the first new token', () => {
+  it('contains the answer of the turn before, up to the first new token', () => {
     const [first, second] = turnsOf([
       request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] }),
       request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5] }),
@@ -41,7 +41,7 @@ describe('the content of prompts', () => {
     expect(second!.prompt.every(({ length }) => length > 0)).toBe(true);
   });
 
-  it('stays what it was for an id that somebody had before', () => {
+  it('does not change for a hash id that an earlier request had', () => {
     const [, other, , second] = turnsOf([
       request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] }),
       request(1, {
@@ -55,7 +55,7 @@ describe('the content of prompts', () => {
     expect(tokens.of(second!.prompt).slice(0, 60)).toEqual(tokens.of(other!.prompt));
   });
 
-  it('without hash ids goes on after what a session said, if the prompt is long enough for it', () => {
+  it('without hash ids continues the session so far, if the prompt is long enough for it', () => {
     const session = (delayMs: number | null) => ({ kind: 'session', id: 's', delayMs }) as const;
     const [a, b, c] = turnsOf([
       request(0, { inputTokens: 10, outputTokens: 5, origin: session(null) }),
@@ -72,23 +72,23 @@ describe('the content of prompts', () => {
   });
 });
 
-describe('who follows whom', () => {
+describe('a follow-up', () => {
   const first = request(0, { inputTokens: 40, outputTokens: 20, hashIds: [0, 1, 2] });
   const followers = (hashIds: number[], inputTokens: number) =>
     turnsOf([first, request(1, { inputTokens, hashIds })])[1]!.turn;
 
-  it('a prompt that begins with all full blocks and is longer than prompt and answer', () => {
+  it('begins with all full blocks of a turn, and is longer than its prompt and answer', () => {
     expect(followers([0, 1, 3, 4], 61)).toBe(2);
     expect(followers([0, 1, 3, 4], 60)).toBe(1);
     expect(followers([0, 9, 3, 4], 61)).toBe(1);
   });
 
-  it('nobody, after a single full block: all may share that', () => {
+  it('is not recognised by a single full block, which all may share', () => {
     const short = request(0, { inputTokens: 20, outputTokens: 2, hashIds: [0, 1] });
     expect(turnsOf([short, request(1, { inputTokens: 64, hashIds: [0, 2, 3, 4] })])[1]!.turn).toBe(1);
   });
 
-  it('each is followed once, the longest first, then the last', () => {
+  it('follows the longest match, and each turn has only one follow-up', () => {
     const longer = request(1, { inputTokens: 56, outputTokens: 20, hashIds: [0, 1, 5, 6] });
     const next = (index: number) =>
       request(index, { inputTokens: 160, hashIds: [0, 1, 5, 6, 7, 8, 9, 10, 11, 12] });
@@ -98,7 +98,7 @@ describe('who follows whom', () => {
     expect(turns[2]!.conversationId).toBe(turns[1]!.conversationId);
   });
 
-  it('whichever of those that begin alike', () => {
+  it('follows the latest of the turns that begin alike and are short enough', () => {
     const lengths = fc.record({
       inputTokens: fc.integer({ min: 32, max: 47 }),
       outputTokens: fc.integer({ min: 1, max: 6 }),
@@ -120,7 +120,7 @@ describe('who follows whom', () => {
     );
   });
 
-  it('a chat by its parent; a second child is a conversation of its own', () => {
+  it('in a chat is found by its parent; a second child starts its own conversation', () => {
     const chat = (index: number, parent: string | null) =>
       request(index, { inputTokens: 20 + 30 * index, origin: { kind: 'chat', id: `c${index}`, parent } });
     const turns = turnsOf([chat(0, null), chat(1, 'c0'), chat(2, 'c0')]);
@@ -131,7 +131,7 @@ describe('who follows whom', () => {
     ]);
   });
 
-  it('waits for the last token and the gap of the trace, the faster the shorter', () => {
+  it('waits for the last token and then for the gap of the trace, divided by the speed-up', () => {
     const turns = turnsOf(
       [first, request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5], arrivalMs: 9000 })],
       { ...UNSCALED, speedUp: 2 },
@@ -141,7 +141,7 @@ describe('who follows whom', () => {
 });
 
 describe('scaling', () => {
-  it('keeps a prompt longer than what it goes on with, and the number of blocks', () => {
+  it("keeps the number of blocks, and a follow-up's prompt no shorter than what it continues", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -162,7 +162,7 @@ describe('scaling', () => {
     );
   });
 
-  it('gives every turn prompts and answers of exactly its lengths', () => {
+  it('gives every turn a prompt and an answer of exactly its lengths', () => {
     const blocks = fc.array(fc.nat(6), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(
@@ -180,13 +180,13 @@ describe('scaling', () => {
     );
   });
 
-  it('is said in words', () => {
+  it('is described in words', () => {
     expect(describeScale({ ...MOONCAKE, speedUp: 0.1 })).toBe(
       "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals come at 0.1 of the trace's rate.",
     );
   });
 
-  it('refuses to cut a hash id into parts of a token', () => {
+  it('is refused if a block would be less than a token', () => {
     const scale = { traceBlockSize: 16, lengthDivisor: 32, speedUp: 1 };
     expect(() => new TurnMaker({ scale, maxModelLen: null, bad: new BadLines('t', false) })).toThrow(
       /16 tokens divided by 32/,
@@ -194,8 +194,8 @@ describe('scaling', () => {
   });
 });
 
-describe('what does not fit', () => {
-  it('a prompt and answer beyond the context: says so, or passes over and counts', () => {
+describe('a request longer than the context', () => {
+  it('is refused with its line, or skipped and counted', () => {
     const long = request(0, { inputTokens: 3000, outputTokens: 200, line: 17 });
     expect(() => turnsOf([long], UNSCALED, 1024)).toThrow(
       /made, line 17: prompt and answer have 3200 tokens and the context holds 1024: .*--skip-bad/,
