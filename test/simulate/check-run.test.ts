@@ -1,4 +1,4 @@
-/** What is checked after every run can be found wrong. */
+/** Negative controls: each check after a run can fail. */
 import { describe, expect, it } from 'vitest';
 import { checkRun, checkSame } from '../../src/simulate/check-run.ts';
 import { Collector } from '../../src/simulate/collector.ts';
@@ -19,13 +19,13 @@ async function served() {
   return { cluster, collector };
 }
 
-describe('a run that is over', () => {
-  it('is as it should be', async () => {
+describe('the checks after a run', () => {
+  it('pass for a correct run', async () => {
     const { cluster, collector } = await served();
     await expect(checkRun(cluster, collector)).resolves.toBeUndefined();
   });
 
-  it('lacks a request that never ended', async () => {
+  it('fail if a request never ended', async () => {
     const { cluster, collector } = await served();
     collector.arrives('b');
     await expect(checkRun(cluster, collector)).rejects.toThrow(
@@ -33,7 +33,7 @@ describe('a run that is over', () => {
     );
   });
 
-  it('has a request whose last token came before its first', async () => {
+  it('fail if the last token of a request came before its first', async () => {
     const { cluster, collector } = await served();
     const result = await cluster.run(turn(cluster, { ...request, conversationId: 'b' }));
     collector.arrives('b');
@@ -41,19 +41,19 @@ describe('a run that is over', () => {
     await expect(checkRun(cluster, collector)).rejects.toThrow('had its first token after');
   });
 
-  it('has a READ that never ended', async () => {
+  it('fail if a READ never ended', async () => {
     const { cluster, collector } = await served();
     cluster.net.counts.started++;
     await expect(checkRun(cluster, collector)).rejects.toThrow('READs began');
   });
 
-  it('has two turns of a conversation at once', () => {
+  it('fail if a conversation has two turns at once', () => {
     const collector = new Collector();
     collector.arrives('a');
     expect(() => collector.arrives('a')).toThrow('two turns of a are under way');
   });
 
-  it('gave something else with the same seed', async () => {
+  it('fail if the same seed gave different results', async () => {
     const [one, other] = await Promise.all(
       [served(), served()].map(async (run) =>
         outcomeOf({ ...(await run), happened: null, stopped: null, lastComesMs: null }),

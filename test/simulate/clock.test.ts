@@ -1,4 +1,4 @@
-/** Nothing of a simulation looks at the machine's clock, and the same seed gives the same run. */
+/** A simulation never reads the machine's clock, and the same seed gives the same run. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it, vi } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
@@ -100,17 +100,17 @@ const fleets: [string, Fleet][] = [
     },
   ],
   [
-    'signals of an age',
+    'signals 50 ms old',
     { prefill: 2, decode: 2, options: { signalAgeMs: 50, routing: { name: 'llm-d', parameters: {} } } },
   ],
 ];
 
-/** True in all that withoutClocks calls, and in what comes of it. */
+/** True in everything that withoutClocks calls, directly or later. */
 const hasNoClock = new AsyncLocalStorage<boolean>();
 
 /**
- * What it gives: it gets an exception when it asks the machine for the time, or for a timer. What else goes on in the process,
- * left by tests before it, has its clocks.
+ * Runs `simulate`, in which the machine's clock and timers throw. Other work in the process, left by earlier tests,
+ * keeps its clocks.
  */
 async function withoutClocks<T>(simulate: () => Promise<T>): Promise<T> {
   const check = (): void => {
@@ -135,14 +135,14 @@ async function withoutClocks<T>(simulate: () => Promise<T>): Promise<T> {
     return await hasNoClock.run(true, simulate);
   } finally {
     vi.unstubAllGlobals();
-    // Every promise of the process costs more as long as it is there.
+    // While it is enabled, every promise of the process costs more.
     hasNoClock.disable();
   }
 }
 
 describe('time in a simulation', () => {
   it.each(fleets)(
-    '%s: no clock of the machine, the same again, and another for another seed',
+    "is never the machine's, repeats for the same seed, and differs for another: %s",
     async (_name, fleet) => {
       const [first, again, other] = await withoutClocks(
         async () => [await run(fleet, 3), await run(fleet, 3), await run(fleet, 4)] as const,
@@ -155,7 +155,7 @@ describe('time in a simulation', () => {
       expect(first.transfers.done).toBeGreaterThan(10);
       expect(again).toEqual(first);
       expect(other.ttft).not.toEqual(first.ttft);
-      // The last token is part of the latency: nothing ends before it began.
+      // Latency includes the last token, so no request ends before its first.
       first.latency.forEach((ms, i) => {
         expect(ms).toBeGreaterThanOrEqual(first.ttft[i]!);
       });
@@ -174,7 +174,7 @@ describe('time in a simulation', () => {
     ['an autoscaler', { autoscale }],
     ['faults', { faultPlan }],
     ['both', { autoscale, faultPlan }],
-  ])('none with %s either, and the same again', async (_name, changes) => {
+  ])("is never the machine's and repeats for the same seed with %s", async (_name, changes) => {
     const plan = {
       label: 'arm',
       options: fleetOptions({
@@ -206,7 +206,7 @@ describe('time in a simulation', () => {
     if (changes.faultPlan) expect(first.faults!.length).toBeGreaterThan(5);
   });
 
-  it('events of one moment happen in the order in which they were asked for, and a cancelled one never', () => {
+  it('runs events of one moment in scheduling order, and never a cancelled one', () => {
     const clock = new VirtualClock();
     const seen: string[] = [];
     const order = [5, 1, 5, 3, 1, 5, 0];
@@ -222,7 +222,7 @@ describe('time in a simulation', () => {
     expect(clock.now()).toBe(5);
   });
 
-  it('is not taken to where it stands still', () => {
+  it('does not advance so far that it would lose its resolution', () => {
     const clock = new VirtualClock();
     clock.at(1e12, () => {});
     clock.at(1e300, () => {});
@@ -231,7 +231,7 @@ describe('time in a simulation', () => {
     expect(clock.now()).toBe(1e12);
   });
 
-  it('says what waits when nothing is to come', async () => {
+  it('reports an error if a run waits and no event is left', async () => {
     const cluster = simulated();
     await expect(cluster.run(new Promise(() => {}))).rejects.toThrow('with no event left');
   });

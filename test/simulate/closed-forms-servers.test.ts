@@ -1,4 +1,4 @@
-/** One queue before several servers, as the places of an engine's batch are: what queueing theory says of the wait. */
+/** One queue for several servers, such as the places of an engine's batch: waits against queueing theory. */
 
 import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { describe, expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { serveArrivals } from '../../src/simulate/load.ts';
 import { Random } from '../../src/workload/random.ts';
 import { simulated } from './simulated.ts';
 
-/** Who comes when, and takes how long, milliseconds. */
+/** When a customer arrives and how long its service takes, milliseconds. */
 interface Customer {
   atMs: number;
   serviceMs: number;
@@ -15,7 +15,7 @@ interface Customer {
 
 type Service = (random: Random, meanMs: number) => number;
 const exponential: Service = (random, meanMs) => random.exponential(meanMs);
-/** Half of them shorter than their mean by that share of it, half longer. */
+/** Half are shorter than the mean by this share of it, half are longer. */
 const either =
   (share: number): Service =>
   (random, meanMs) =>
@@ -33,7 +33,7 @@ function* customers(
   }
 }
 
-/** First come, first served by whoever of so many is free first: how long each waits. */
+/** How long each customer waits if served in order of arrival by the first free server. */
 function waitsOf(servers: number, served: readonly Customer[]): number[] {
   const freeMs: number[] = Array.from({ length: servers }, () => 0);
   return served.map(({ atMs, serviceMs }) => {
@@ -44,7 +44,7 @@ function waitsOf(servers: number, served: readonly Customer[]): number[] {
   });
 }
 
-/** Erlang's C times S / (c - a): the wait in one queue for c servers, in units of the service time. */
+/** Erlang C times S / (c - a): the mean wait in one queue for c servers, in units of the service time. */
 function erlangWait(servers: number, rho: number): number {
   const offered = servers * rho;
   let term = 1;
@@ -57,7 +57,7 @@ function erlangWait(servers: number, rho: number): number {
 const take = <T>(count: number, all: Iterator<T>): T[] =>
   Array.from({ length: count }, () => all.next().value as T);
 
-describe('M/M/c, one queue for all', () => {
+describe('M/M/c with one queue', () => {
   it.each([
     [1, 0.5, 1],
     [2, 0.5, 0.3333],
@@ -66,7 +66,7 @@ describe('M/M/c, one queue for all', () => {
     [4, 0.8, 0.7455],
     [8, 0.8, 0.286],
   ])(
-    '%d servers at a load of %d: the closed form is what serving in order gives',
+    'has the mean wait of the closed form if served in order: %d servers at a load of %d',
     (servers, rho, published) => {
       expect(erlangWait(servers, rho)).toBeCloseTo(published, 3);
       const waits = waitsOf(servers, take(400_000, customers({ servers, rho }, 1, 5)));
@@ -76,7 +76,7 @@ describe('M/M/c, one queue for all', () => {
   );
 });
 
-describe('M/G/c, by Allen and Cunneen', () => {
+describe('M/G/c with one queue', () => {
   const SEEDS = [1, 2, 3, 4, 5, 6];
 
   /** In units of the service time; `cs2`: its squared coefficient of variation. Exact only for one server and for M/M/c. */
@@ -84,8 +84,8 @@ describe('M/G/c, by Allen and Cunneen', () => {
     (erlangWait(servers, rho) * (1 + cs2)) / 2;
 
   /**
-   * What that leaves out, as a share of it: Cosmetatos' correction of M/D/c, which goes to nothing as services come to vary
-   * as an exponential does.
+   * What that omits, as a share of it: Cosmetatos' correction for M/D/c, which vanishes as service times approach an
+   * exponential distribution.
    */
   const leftOut = (servers: number, rho: number, cs2: number) =>
     (((1 - rho) * (servers - 1) * (Math.sqrt(4 + 5 * servers) - 2)) / (16 * rho * servers)) *
@@ -98,7 +98,7 @@ describe('M/G/c, by Allen and Cunneen', () => {
     [4, 0.8, 0.5],
     [8, 0.8, 0.5],
     [4, 0.5, 0.5],
-  ])('%d servers at a load of %d, services by %d beside their mean', (servers, rho, share) => {
+  ])("has Allen and Cunneen's wait: %d servers, load %d, services mean ± %d of it", (servers, rho, share) => {
     const means = SEEDS.map((seed) =>
       mean(waitsOf(servers, take(100_000, customers({ servers, rho, service: either(share) }, 1, seed)))),
     );
@@ -106,20 +106,20 @@ describe('M/G/c, by Allen and Cunneen', () => {
     const off = (c: number) => Math.abs(mean(means) - allenCunneen(c, rho, share ** 2));
     const within = 3 * error + leftOut(servers, rho, share ** 2) * allenCunneen(servers, rho, share ** 2);
     expect(off(servers)).toBeLessThan(within);
-    // A server more or less, as busy as these, is not within that.
+    // One server more or less at the same load is outside of that.
     for (const c of [servers - 1, servers + 1]) if (c > 0) expect(off(c)).toBeGreaterThan(within);
   });
 });
 
-describe('an engine with a batch of so many gives each request that wait, to two steps', () => {
+describe('an engine with a batch of c places', () => {
   it.each([
     ['M/M/1', 1, exponential],
     ['M/M/2', 2, exponential],
     ['M/M/4', 4, exponential],
     ['M/G/2', 2, either(0.5)],
     ['M/G/4', 4, either(0.5)],
-  ])('%s', async (_name, servers, service) => {
-    // Steps of 1 ms, whatever is in them, so many for each answer as its service has milliseconds.
+  ])('gives each request the wait of %s, within two steps', async (_name, servers, service) => {
+    // Each step takes 1 ms, and each answer as many steps as its service takes milliseconds.
     const served = take(300, customers({ servers, rho: 0.8, service }, 100, 7)).map(({ atMs, serviceMs }) => {
       return { atMs, serviceMs: Math.ceil(serviceMs) };
     });

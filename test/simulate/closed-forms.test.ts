@@ -1,4 +1,4 @@
-/** What queueing theory says must come out: where it holds exactly, within the error of so many draws. */
+/** Simulations against queueing theory, where it holds exactly, within the sampling error. */
 
 import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { describe, expect, it } from 'vitest';
@@ -15,7 +15,7 @@ import { simulated } from './simulated.ts';
 
 const SERVICE_MS = 10;
 
-/** Requests of one step each, served one at a time by each of so many engines. */
+/** Serves requests of one step each, one at a time on each of `servers` engines. */
 async function queue(
   servers: number,
   rho: number,
@@ -53,15 +53,15 @@ async function queue(
   return { waitS: meanMs / SERVICE_MS - 1, meanMs, decoders, overMs: cluster.clock.now(), collector };
 }
 
-describe('closed forms', () => {
-  it.each([0.3, 0.5, 0.8])('M/D/1 at a load of %d', async (rho) => {
+describe('a simulated queue', () => {
+  it.each([0.3, 0.5, 0.8])('has the mean wait and the utilisation of M/D/1 at a load of %d', async (rho) => {
     const { waitS, decoders } = await queue(1, rho, { count: 8000 });
     expect(waitS).toBeGreaterThan((rho / (2 * (1 - rho))) * 0.9);
     expect(waitS).toBeLessThan((rho / (2 * (1 - rho))) * 1.1);
     expect(decoders[0]!.busy).toBeCloseTo(rho, 1);
   });
 
-  it('M/G/1, half of all short: what differs waits longer', async () => {
+  it('has the mean wait of M/G/1 if services are short or long', async () => {
     const [rho, share, short, long] = [0.5, 0.5, 0.5, 1.5];
     const service = (random: Random) => SERVICE_MS * (random.float() < share ? short : long);
     const { waitS } = await queue(1, rho, { count: 5000, service });
@@ -71,7 +71,7 @@ describe('closed forms', () => {
     expect(waitS / expected).toBeLessThan(1.1);
   });
 
-  it('a closed loop: clients are those that are served and those that think', async () => {
+  it('in a closed loop obeys clients = throughput × (response time + think time)', async () => {
     const [clients, thinkMs, count] = [6, 40, 1500];
     const options = { mode: 'monolithic', maxNumSeqs: 1, maxNumBatchedTokens: 64 } as const;
     const cluster = simulated({ blocks: 8000, options }, { stepMs: () => SERVICE_MS }, { check: false });
@@ -93,13 +93,13 @@ describe('closed forms', () => {
     await cluster.run(serveLoad(cluster, load, collector, { seed: 3, signal }));
     const perMs = collector.count / collector.lastEndMs;
     const responseMs = mean([...collector.column('latencyMs')]);
-    // Long enough in the queue for it to count.
+    // The time in the queue is long enough to matter.
     expect(responseMs).toBeGreaterThan(1.5 * SERVICE_MS);
     expect((perMs * (responseMs + thinkMs)) / clients).toBeGreaterThan(0.96);
     expect((perMs * (responseMs + thinkMs)) / clients).toBeLessThan(1.04);
   });
 
-  it('M/M/1 behind a random router, however many engines', async () => {
+  it('behind a random router has the mean wait of M/M/1 with one engine and with two', async () => {
     for (const servers of [1, 2]) {
       const { waitS } = await queue(servers, 0.5, { count: 20_000, exponential: true, routing: 'random' });
       expect(waitS).toBeGreaterThan(0.9);
@@ -107,7 +107,7 @@ describe('closed forms', () => {
     }
   });
 
-  it('in turn, and to whoever has least: between a queue each and one for all', async () => {
+  it('has longer waits by round-robin than by least-request, both between one queue and separate ones', async () => {
     const one = 0.3333;
     const each = 1;
     const inTurn = await queue(2, 0.5, { count: 8000, exponential: true });
@@ -117,14 +117,14 @@ describe('closed forms', () => {
     expect(least.waitS).toBeGreaterThan(one);
   });
 
-  it("Little's law: those who are there are those who come times how long they stay", async () => {
+  it("obeys Little's law: requests present = arrival rate × time in the system", async () => {
     const { meanMs, decoders, overMs, collector } = await queue(2, 0.8, { count: 5000, exponential: true });
     const there = decoders.reduce((sum, { running, waiting }) => sum + running + waiting, 0);
     expect(there).toBeCloseTo((collector.count / overMs) * meanMs, 6);
   });
 });
 
-describe("DistServe's prefill, prompts of one length, one at a time", () => {
+describe("DistServe's prefill queue, prompts of one length, one at a time", () => {
   const ALONE_MS = 10;
   const SEEDS = [1, 2, 3, 4, 5, 6];
 
@@ -149,7 +149,7 @@ describe("DistServe's prefill, prompts of one length, one at a time", () => {
     [1, 0.6],
     [2, 1.2],
     [4, 2.4],
-  ])('of %d times the speed, as of a tensor in so many parts, at %d times what one serves', async (K, RD) => {
+  ])("has the closed form's mean wait at %d times the speed and %d times the load", async (K, RD) => {
     const R = RD / ALONE_MS;
     const waitMs = (R * ALONE_MS ** 2) / (2 * K * (K - RD));
     const means: number[] = [];
@@ -157,13 +157,13 @@ describe("DistServe's prefill, prompts of one length, one at a time", () => {
     const error = sampleStandardDeviation(means) / Math.sqrt(means.length);
     const waitedMs = mean(means) - ALONE_MS / K;
     expect(Math.abs(waitedMs - waitMs)).toBeLessThan(3 * error);
-    // Which tells it from prefills that vary as an exponential does, in whose queue each waits twice as long.
+    // This excludes exponential prefill times, with which the wait would be twice as long.
     expect(Math.abs(waitedMs - 2 * waitMs)).toBeGreaterThan(6 * error);
   });
 });
 
-describe('a shared link', () => {
-  it('n equal flows begun together take n times as long, and its bytes are all there', () => {
+describe('a shared resource', () => {
+  it('takes n times as long for n equal flows, and carries all their bytes', () => {
     const clock = new VirtualClock();
     const link = new SharedResource(clock, (flows) => 1000 / flows);
     const ends: number[] = [];
@@ -173,7 +173,7 @@ describe('a shared link', () => {
     expect(link).toMatchObject({ busyMs: 20, done: 20_000 });
   });
 
-  it('one that comes later shares what is left', () => {
+  it('is shared with a flow that begins later', () => {
     const clock = new VirtualClock();
     const link = new SharedResource(clock, (flows) => 1 / flows);
     const ends: [string, number][] = [];
@@ -187,7 +187,7 @@ describe('a shared link', () => {
     expect(link.busyMs).toBe(13);
   });
 
-  it('one flow alone takes its time to the bit, whatever went before', () => {
+  it('takes exactly the time of a single flow, whatever came before', () => {
     const clock = new VirtualClock();
     const link = new SharedResource(clock, () => 1);
     const ends: number[] = [];
@@ -197,7 +197,7 @@ describe('a shared link', () => {
     expect(ends).toEqual([0.1 + 0.3, 0.7 + 0.3, 1.3 + 0.3]);
   });
 
-  it('a machine slows P and D each by its own share', () => {
+  it('slows P and D on one machine, each by its own share', () => {
     const clock = new VirtualClock();
     const shares = { prefill: 0.8, decode: 0.5 };
     const machine = new SharedResource<EngineRole>(clock, (all, role) => (all > 1 ? shares[role] : 1));
@@ -212,14 +212,14 @@ describe('a shared link', () => {
       clock.after(2, () => given.cancel());
     });
     while (clock.next());
-    // D's 3 ms take 6, in which P does 4.8 of its 10; of 5 another does 1.6 in the 2 ms in which it is not alone.
+    // D's 3 ms take 6, in which P does 4.8 of its 10. The later P does 1.6 of its 5 in the 2 ms that it shares.
     expect(ends.map(([name]) => name)).toEqual(['D', 'P', 'left']);
     expect(ends[0]![1]).toBeCloseTo(6, 9);
     expect(ends[1]![1]).toBeCloseTo(6 + 5.2, 9);
     expect(ends[2]![1]).toBeCloseTo(20 + 2 + 3.4, 9);
   });
 
-  it('what is given up leaves the rest to the others, or its time on a queue', () => {
+  it('gives the share of a cancelled flow to the others; a queued resource still spends its time', () => {
     const clock = new VirtualClock();
     const ends: number[] = [];
     const shared = new SharedResource(clock, (flows) => 1 / flows);

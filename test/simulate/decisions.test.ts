@@ -1,4 +1,4 @@
-/** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
+/** At zero cost, a simulated fleet decides as the policy tests' fleet: the same engines, hits and pulls in each turn. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -34,20 +34,20 @@ import { type Below, Net, PolicyNode, StoreNode } from '../connector/policy-clus
 import type { Changes } from '../connector/scripted.ts';
 import { BLOCK_BYTES, type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
-/** What a user sends, given what was answered so far. */
+/** A turn to serve, and the answer that it gets. */
 interface Sent {
   conversationId: string;
   promptTokenIds: number[];
   answer: number[];
 }
 
-/** A folder on this machine's disk, below the policy tests' store; who waits for it asks whether it is at work. */
+/** A folder on this machine's disk, below the policy tests' store; `quiet` waits for its I/O. */
 class RealFolder {
   readonly directory = mkdtempSync(path.join(tmpdir(), 'kvferry-decisions-'));
   tier: FolderTier | null = null;
   #underWay = 0;
 
-  /** `slots`: blocks that there is room for. */
+  /** `slots`: capacity in blocks. */
   below({ slots, ingestion }: NonNullable<Fleet['folder']>, clock: TestClock): Below {
     return (memory) => {
       const tier = new FolderTier({
@@ -62,7 +62,7 @@ class RealFolder {
     };
   }
 
-  /** Waits for the disk, for which no time passes; whether there was anything to wait for. */
+  /** Waits for the disk, in no time on the test's clock; true if there was anything to wait for. */
   async quiet(): Promise<boolean> {
     const busy = this.#underWay > 0;
     while (this.#underWay > 0) await settled();
@@ -91,10 +91,10 @@ afterEach(() => {
   for (const { directory } of realFolders.splice(0)) rmSync(directory, { recursive: true, force: true });
 });
 
-/** Of a block of the policy tests, as bytes: 16 numbers. */
+/** Bytes of a block in the policy tests: 16 numbers. */
 const KV_BYTES = 128;
 
-/** Conversations taken in turns, some of which rewrite their history; the same for the same seed. */
+/** Serves turns of four conversations, some of which rewrite their history; the same for the same seed. */
 async function converse(seed: number, turns: number, serve: (sent: Sent) => Promise<TurnResult>) {
   const random = new Random(seed);
   const ids = (count: number) => Array.from({ length: count }, () => random.int(8, 96));
@@ -118,7 +118,7 @@ async function converse(seed: number, turns: number, serve: (sent: Sent) => Prom
   return seen;
 }
 
-/** The same router over engines of the policy tests, whose KV is checked at every read. */
+/** The same router with the policy tests' engines, whose KV is checked at every read. */
 class PolicyFleet {
   readonly #net = new Net();
   readonly #clock = new TestClock();
@@ -208,7 +208,7 @@ class PolicyFleet {
     return result!;
   }
 
-  /** What its store and its engines counted of it; null: there is none. */
+  /** Counters of its store, and of its engines for the store; null without a store. */
   stored() {
     if (!this.#store) return null;
     const { catalog, service } = this.#store;
@@ -221,14 +221,14 @@ class PolicyFleet {
       twoHopBlocks,
       folder: this.#folder && {
         ...{ blocks: this.#folder.tier!.blocks, ...this.#folder.tier!.counters },
-        // Those of a simulated folder have none.
+        // Blocks of a simulated folder have no bytes.
         ...{ readBytes: 0, writtenBytes: 0 },
       },
     };
   }
 }
 
-/** The same of a simulated fleet. */
+/** The same for a simulated fleet. */
 function storedIn({ store, engines }: SimulatedCluster) {
   if (!store) return null;
   const { counters, blocks, engines: used, tiers } = store.outcome(engines);
@@ -242,7 +242,7 @@ function storedIn({ store, engines }: SimulatedCluster) {
   };
 }
 
-/** No time passes: what the turn's end brought about, such as a save of its last block, is over before the next one comes. */
+/** Lets what a turn's end started, such as saving its last block, finish before the next turn. No time passes. */
 async function nothingUnderWay({ clock }: SimulatedCluster): Promise<void> {
   for (let events = 0; events < 200; events++) await new Promise<void>((resolve) => clock.after(0, resolve));
 }
@@ -273,13 +273,13 @@ const stores: [string, Fleet][] = [
     'a store alone',
     { storeSlots: 300, connector: { name: 'OffloadingConnector' }, options: { prefill: uncached } },
   ],
-  // Room for what P and D save at one moment, up to 64 blocks each: with less, which of them comes first decides what is evicted.
+  // Room for what P and D save at once, up to 64 blocks each. With less, evictions would depend on which saves first.
   [
-    'a store that hands over, small',
+    'a small store that hands over',
     { storeSlots: 128, blocks: 80, connector: { name: 'AIBrixPDReuseConnector' } },
   ],
   [
-    'a store with what is generated',
+    'a store that also gets generated tokens',
     {
       storeSlots: 300,
       connector: composed('compose', { promptOnly: false }),
@@ -287,7 +287,7 @@ const stores: [string, Fleet][] = [
     },
   ],
   ...COMPOSITIONS.map((composition): [string, Fleet] => [
-    `a store beside NIXL, ${composition}`,
+    `a store and NIXL, by ${composition}`,
     {
       storeSlots: 120,
       connector: composed(composition),
@@ -303,9 +303,9 @@ const stores: [string, Fleet][] = [
   ],
 ];
 
-/** The memory is far too small; the folder holds more, and is full too in the end. */
+/** Memory is far too small; the folder holds more, and is full as well in the end. */
 const folders = INGESTIONS.map((ingestion): [string, Fleet] => [
-  `a store with a folder below it, which gets ${ingestion}`,
+  `a store over a folder that gets ${ingestion}`,
   {
     ...{ storeSlots: 60, folder: { slots: 60, ingestion } },
     connector: composed('compose', { promptOnly: false }),
@@ -313,7 +313,7 @@ const folders = INGESTIONS.map((ingestion): [string, Fleet] => [
   },
 ]);
 
-describe('the same decisions as the policy over fakes', () => {
+describe('a simulated fleet at zero cost', () => {
   const cases: [string, Fleet][] = [
     ['P and D', {}],
     ['P and D, pools that evict', { blocks: 80 }],
@@ -327,7 +327,7 @@ describe('the same decisions as the policy over fakes', () => {
       { prefill: 2, decode: 2, options: { routing: { name, parameters: {} } } },
     ]),
   ];
-  it.each(cases)('%s', async (_name, fleet) => {
+  it.each(cases)("decides as the policy tests' fleet in each turn: %s", async (_name, fleet) => {
     const real = new PolicyFleet(fleet);
     const expectedStores: unknown[] = [];
     const expected = await converse(7, 40, async (sent) => {
@@ -359,7 +359,7 @@ describe('the same decisions as the policy over fakes', () => {
     if (fleet.storeSlots && fleet.storeSlots < 200)
       expect(real.stored()!.counters.evicted).toBeGreaterThan(0);
     expect(cluster.clock.now()).toBe(0);
-    // Some policies keep conversations where they are so well that nothing is left to pull.
+    // Some policies keep conversations in place so well that nothing is left to pull.
     const pulls = expected.filter(({ pulledTokens }) => pulledTokens > 0).length;
     if (!fleet.options?.routing && !fleet.storeSlots)
       expect(pulls > 0).toBe(fleet.options?.mode !== 'unidirectional');

@@ -1,4 +1,4 @@
-/** Rows of decode steps end when each of their steps, taken by itself, would. */
+/** A row of decode steps ends when its steps, taken one at a time, would. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { StepShape } from '../../src/simulate/costs/types.ts';
@@ -10,14 +10,14 @@ const shapeOf = (decodes: number, decodeContext: number): StepShape => {
 };
 
 const row = fc.record({
-  /** Steps of the row before that were taken; then it goes on, or another one joins, or it begins later. */
+  /** Steps taken of the row before; then it continues, another request joins, or it begins later. */
   taken: fc.nat(200),
   change: fc.constantFrom('none', 'none', 'joins', 'later'),
   most: fc.integer({ min: 1, max: 200 }),
   dueAfterMs: fc.option(fc.nat(200)),
 });
 
-it('wherever a row is left, and whatever goes on from there', () => {
+it('a row of decode steps ends as single steps would, wherever it is interrupted or changed', () => {
   fc.assert(
     fc.property(fc.array(row, { minLength: 1, maxLength: 6 }), (rows) => {
       const steps = new DecodeSteps(stepMs);
@@ -43,7 +43,7 @@ it('wherever a row is left, and whatever goes on from there', () => {
   );
 });
 
-it('asks once how long a step takes, though its row is left and gone on with', () => {
+it('the time of each decode step is computed once, even if its row is interrupted and continued', () => {
   let asked = 0;
   const steps = new DecodeSteps((shape) => {
     asked++;

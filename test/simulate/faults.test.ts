@@ -1,4 +1,4 @@
-/** The faults that are done to real engines, by the same schedule, on a virtual clock: answers stay right, nothing is left over. */
+/** The fault schedules of real engines on a virtual clock: answers stay right, and nothing is left over. */
 import { describe, expect, it } from 'vitest';
 import type { EngineRequest } from '../../src/engine/types.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
@@ -20,7 +20,7 @@ const POOL = 96;
 const LEASE_MS = 2000;
 const answers = new Answers(8, 97);
 
-/** Conversations and what is answered, which no fault may change. */
+/** Conversations with their answers, which no fault may change. */
 function scripts(): Script[] {
   const random = new Random(5);
   const fresh = (from: number, to: number) =>
@@ -43,7 +43,7 @@ const options: ClusterOptions = fleetOptions({
   options: { maxNumBatchedTokens: 64, maxNumSeqs: 8, maxModelLen: 512, checksum: true, silenceMs: 2000 },
 });
 
-/** A simulated cluster as an episode wants one; `configured`: what it was made with already. */
+/** A simulated cluster with the interface that an episode needs; `configured` gets the settings that it asks for. */
 function stormy(cluster: SimulatedCluster, configured: (change: PolicyChange) => void): StormyCluster {
   const statsOf = ({ engineId, core }: SimulatedCluster['engines'][number]): EngineStats =>
     ({ engineId, ...core.inspect.stats(), memory: { gpu: 0, shared: 0 } }) as unknown as EngineStats;
@@ -84,7 +84,7 @@ const costs = {
 };
 
 async function episode(seed: number) {
-  // What an episode wants is drawn when it begins: the first run only asks.
+  // An episode draws its settings when it begins, so the first run only asks for them.
   let wanted: PolicyChange = {};
   const asked = simulated({}, costs, { faults: true });
   await asked.run(
@@ -108,7 +108,7 @@ async function episode(seed: number) {
 }
 
 describe('a storm of faults', () => {
-  it('leaves answers right and nothing over, whatever happens to whom', async () => {
+  it('leaves answers right and nothing over, with every kind of fault', async () => {
     const happened = new Map<FaultKind, number>();
     const turns = { right: 0, error: 0, left: 0 };
     for (let seed = 0; seed < 120; seed++) {
@@ -126,7 +126,7 @@ describe('a storm of faults', () => {
   });
 });
 
-it('of clients who leave at the same moment each is another one', async () => {
+it('faults that make clients leave at the same moment pick a different client each', async () => {
   let callers: Callers | null = null;
   const fleet = { replaceTheDead() {} };
   const storm = {

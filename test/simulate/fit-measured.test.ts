@@ -1,4 +1,4 @@
-/** Costs from what was measured: stairs stay stairs, and what several steps take beyond them is what they read of each other. */
+/** Costs fitted to measurements: stairs stay stairs, and what several steps take beyond them is the cost of context. */
 import { describe, expect, it } from 'vitest';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { fitted, type Point } from '../../src/simulate/costs/fit-measured.ts';
@@ -7,7 +7,7 @@ import { decodeShape, prefillSteps } from '../../src/simulate/costs/shapes.ts';
 
 const TILE = 32;
 const BATCH = 256;
-/** Of a row and a token before it. */
+/** Milliseconds for a row and a token before it. */
 const CONTEXT = 1e-3;
 const tileMs = (rows: number): number => 10 + 20 * Math.ceil(rows / TILE);
 const read = (start: number, rows: number): number => CONTEXT * rows * (start + (rows - 1) / 2);
@@ -39,7 +39,7 @@ const prompt = (tokens: number): Point => {
   };
 };
 
-/** After `found` tokens, each of which costs so many times as much as one of its own. */
+/** A prefill after `found` cached tokens, each of which costs `times` as much as one of its own. */
 const after = (found: number, rows: number, times: number): Point => {
   const steps = prefillSteps(found + rows, BATCH, found);
   const ms = [tileMs(rows) + read(0, rows) + times * CONTEXT * rows * found];
@@ -70,7 +70,7 @@ function stepsOf(
   return fitted(cluster, [...prompts.map(prompt), decodes, ...more], besides);
 }
 
-describe('steps of one row each', () => {
+describe('fitted decode steps', () => {
   const point = (decodes: number, context: number, ms: readonly number[]): Point => ({
     what: `${decodes} decode at ${context}`,
     role: 'prefill',
@@ -79,7 +79,7 @@ describe('steps of one row each', () => {
     stretchesMs: [],
   });
 
-  it('cost by their number, and by a token before a row what all of them say', () => {
+  it('have a time for each number of requests, and one cost of context from all points', () => {
     const ms = { 1: 8, 2: 12, 3: 20 };
     const at = (decodes: 1 | 2 | 3, context: number) =>
       point(decodes, context, [ms[decodes] + 1e-2 * decodes * context]);
@@ -91,40 +91,40 @@ describe('steps of one row each', () => {
       expect(file.step.ms_by_decodes![i]).toBeCloseTo(expected, 6);
   });
 
-  it('what was measured more often counts for more', () => {
+  it('weight each point by its number of samples', () => {
     const { file } = stepsOf([8, 16, 32], [point(1, 24, [12, 12, 12])], { firstMs: 8 });
     expect(file.step.ms_by_decodes).toEqual([11]);
   });
 });
 
-describe('steps with prompts', () => {
+describe('fitted steps with prompts', () => {
   const { file, worst } = stepsOf([8, 16, 32, 33, 64, 65, 96, 128, 256, 384, 768]);
   const costs = linearCosts(file);
   const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
   const msOf = (tokens: number) =>
     prefillSteps(tokens, BATCH).reduce((sum, shape) => sum + costs.stepMs(shape, place), 0);
 
-  it('take what they took, stair by stair and over several steps', () => {
+  it('take the measured times, stair by stair and over several steps', () => {
     expect(file.step.ms_per_prefill_context).toBeCloseTo(CONTEXT, 9);
     expect(worst.error).toBeCloseTo(0, 6);
     for (const tokens of [16, 32, 33, 40, 64, 65, 80, 256, 384, 768])
       expect(msOf(tokens)).toBeCloseTo(machineMs(tokens), 6);
   });
 
-  it('after a prefix that was found read it', () => {
+  it('include the cost of reading a cached prefix', () => {
     const [shape] = prefillSteps(40, BATCH);
     const found = { ...shape!, prefillContext: shape!.prefillContext + 40 * 500 };
     expect(costs.stepMs(found, place)).toBeCloseTo(tileMs(40) + read(500, 40), 6);
   });
 });
 
-it('where a prefix was found, context costs what rows after it take, whatever prompts of several steps do', () => {
+it('the cost of context is fitted to prompts with a cached prefix, not to those of several steps', () => {
   const { file } = stepsOf([8, 16, 32, 64, 256, 768], [after(256, 8, 3), after(448, 32, 3)]);
   expect(file.step.ms_per_prefill_context).toBeGreaterThan(2.8 * CONTEXT);
   expect(file.step.ms_per_prefill_context).toBeLessThan(3.2 * CONTEXT);
 });
 
-it('long steps vary by what long ones did, and short ones by short ones', () => {
+it('long steps vary as measured long steps do, and short ones as short ones do', () => {
   const single = (point: Point, shares: readonly number[]): Point => ({
     ...point,
     stretchesMs: shares.map((share) => [share * point.ms[0]!]),
@@ -137,7 +137,7 @@ it('long steps vary by what long ones did, and short ones by short ones', () => 
   expect(varies!({ ...shape, prefills: 0, prefillTokens: 0, decodes: 2 })).toEqual(Array(40).fill([1]));
 });
 
-describe('what lies between steps', () => {
+describe('fitted times between steps', () => {
   const handOver = { routerMs: 1.4, aroundMs: 0.5 };
   const { file } = stepsOf([8, 16, 32], [], {
     submitMs: [0.2],
@@ -149,12 +149,12 @@ describe('what lies between steps', () => {
     },
   });
 
-  it("the router's own work comes before each of a turn's two requests, and an answer's way is a message", () => {
+  it("halve the router's work between a turn's two requests, and count a reply as one message", () => {
     expect(file.submit_ms).toBeCloseTo(0.2 + (1.4 - 3 * 0.2) / 2);
     expect(file.reply_ms).toBe(0.2);
   });
 
-  it('a READ takes what it took, what its reader does around it, and more beside others than half a step of waiting', () => {
+  it("include in a READ its reader's own work, and its delay by steps less half a step of waiting", () => {
     expect(file.read.fixed_ms).toBeCloseTo(1 + 0.5);
     expect(file.read.ms_per_byte).toBeCloseTo(1e-6);
     expect(file.read.beside_ms).toBeCloseTo(5 - 2 - 4 / 2);
@@ -181,11 +181,11 @@ describe('ms_by_rows of a file', () => {
     [23, 1, 15],
     [40, 0, 36],
     [4, 2, 15],
-  ])('%i prompt rows beside %i that decode take %d ms', (prefillTokens, decodes, ms) => {
+  ])('makes %i prompt rows with %i decoding rows take %d ms', (prefillTokens, decodes, ms) => {
     expect(stepMs({ ...shape, prefillTokens, decodes }, place)).toBe(ms);
   });
 
-  it('whose rows do not grow is refused', () => {
+  it('is refused if its numbers of rows do not grow', () => {
     const wrong = simulationCostsSchema.safeParse(file({ ms_by_rows: points.toReversed() }));
     expect(wrong.error?.issues[0]?.message).toBe('numbers of rows must grow');
   });
@@ -218,7 +218,7 @@ describe('speeds on a shared machine', () => {
     readsBeside: { reads: [], steps: [], decodes: [] },
   });
 
-  it('are told by whom of each role an engine has beside it, D beside D not as D beside P', () => {
+  it('are fitted by the role of the other engines: D with D is not D with P', () => {
     expect(file.speeds).toEqual({
       prefill: [[1, 0.8, 1], [0.5]],
       decode: [
@@ -229,7 +229,7 @@ describe('speeds on a shared machine', () => {
     });
   });
 
-  it('of more engines than were seen at once are what is left for each', () => {
+  it('of more engines than were measured share what the last number gives', () => {
     const { speeds } = linearCosts(file);
     expect(speeds!('decode', { prefill: 0, decode: 1 }, 0)).toBe(1);
     expect(speeds!('decode', { prefill: 1, decode: 1 }, 0)).toBe(0.5);
@@ -247,7 +247,7 @@ describe('speeds on a shared machine', () => {
     expect(byNumber.speeds!('prefill', { prefill: 2, decode: 2 }, 0)).toBeCloseTo(0.3);
   });
 
-  it('of rows with many tokens before them are told apart, and in proportion on the way there', () => {
+  it('are separate for rows with a long context, and interpolated in between', () => {
     const far = { from: 50, to: 150, prefill: [[1, 0.4]], decode: [[1, 0.7]] };
     const { speeds } = linearCosts({ ...file, speeds: { prefill: [[1, 0.8]], decode: [[1, 0.5]], far } });
     const both = { prefill: 1, decode: 1 };

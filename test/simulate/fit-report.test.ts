@@ -6,7 +6,7 @@ import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/lin
 
 const TRUE = { fixed: 4, token: 0.5, context: 0.0001, decode: 2, rest: 30 };
 
-/** Requests that come `gapMs` apart to one engine that serves them as TRUE says; decoders slow each other. */
+/** Requests that come `gapMs` apart to one engine with the costs TRUE; decoding requests slow each other. */
 function samples(count: number, gapMs: number, more: Partial<BenchSample> = {}): BenchSample[] {
   const all = Array.from({ length: count }, (_, i) => {
     const input = 100 + 137 * (i % 7);
@@ -18,7 +18,7 @@ function samples(count: number, gapMs: number, more: Partial<BenchSample> = {}):
       (TRUE.context * input * (input - 1)) / 2;
     return { i, input, ttft, start: gapMs * i };
   });
-  // As many as are under way at once, in the steady state of equal gaps.
+  // As many as decode at once, in the steady state of equal gaps.
   return all.map(({ i, input, ttft, start }): BenchSample => {
     const decoding = 1 + (i % 3);
     const tpot = TRUE.fixed + TRUE.decode * decoding;
@@ -52,7 +52,7 @@ const reportOf = (list: readonly BenchSample[]): BenchReport =>
     experiments: { a: { modes: { server: { samples: list } } } },
   }) as unknown as BenchReport;
 
-/** Three that come together, then a pause: each decodes beside the other two, or beside fewer. */
+/** One to three that come together, then a pause: each decodes with the others of its group. */
 function groups(): BenchSample[] {
   const list: BenchSample[] = [];
   for (let group = 0; group < 30; group++) {
@@ -82,7 +82,7 @@ function groups(): BenchSample[] {
 }
 
 describe('costs fitted to a report', () => {
-  it('are not those of an answer that came nearly at once', () => {
+  it('ignore an answer that came nearly at once, and say so', () => {
     const list = groups().map((sample, i) => (i === 7 ? { ...sample, tpot_ms: 0.01 } : sample));
     const { file, medianError, requests, notes } = fitReport(reportOf(list), 'r.json', 1);
     expect(file.step.fixed_ms).toBeCloseTo(TRUE.fixed, 0);
@@ -92,14 +92,14 @@ describe('costs fitted to a report', () => {
     expect(notes.join()).toContain('1 answer came nearly at once');
   });
 
-  it('take no time for decoding where every answer is one token', () => {
+  it('have no time for decoding if every answer is one token, and say so', () => {
     const list = groups().map((sample) => ({ ...sample, tpot_ms: 0, output_num_tokens: 1 }));
     const { file, notes } = fitReport(reportOf(list), 'r.json', 1);
     expect(file.step).toMatchObject({ fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 });
     expect(notes.join()).toContain('Too few answers of several tokens');
   });
 
-  it('are those that made the times, and a file that simulate reads', () => {
+  it('are those that generated the times, in a file that simulate reads', () => {
     const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', 1);
     expect(simulationCostsSchema.parse(file)).toEqual(file);
     expect(file).toMatchObject({
@@ -114,7 +114,7 @@ describe('costs fitted to a report', () => {
     expect(medianError.ttft).toBeLessThan(0.01);
     expect(medianError.tpot).toBeLessThan(0.02);
     expect(requests.ttft).toBe(60);
-    // A hand-over in a simulation: a prefill step, one step of D, and what is left.
+    // A handover in a simulation: a prefill step, one step of D, and the rest.
     const costs = linearCosts(file);
     const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
     const none = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
@@ -135,7 +135,7 @@ describe('costs fitted to a report', () => {
     expect(Math.abs(ms / wanted - 1)).toBeLessThan(0.02);
   });
 
-  it('are of modes that hand over, where there are some: other modes have no hand-over in their times', () => {
+  it('come from the modes that hand over, if the report has any', () => {
     const of = (...modes: string[]): BenchReport => {
       const arm = (mode: string) => ({
         mode,
@@ -153,15 +153,15 @@ describe('costs fitted to a report', () => {
     expect(fitReport(of('monolithic'), 'r.json', 1).file.reply_ms).toBeLessThan(alone.file.reply_ms);
   });
 
-  it('count those who pulled among the ones who decoded beside another', () => {
-    // Four to twelve side by side, of which three of four pulled what they had before.
+  it('count requests that pulled among those that decode at the same time', () => {
+    // Four, eight or twelve at a time, of which three in four pulled their history.
     const list = [4, 8, 12].flatMap((size, group) =>
       samples(size * 3, 0).map((sample, i) => {
         const ttft = TRUE.rest + TRUE.token * sample.input_num_tokens;
         const tpot = TRUE.fixed + TRUE.decode * size;
         return {
           ...sample,
-          // Three times as many, one lot after the other; each lot begins to decode at once.
+          // Three such lots, one after the other; each lot begins to decode at once.
           start_ms: 1e6 * group + 1e5 * Math.floor(i / size) - ttft,
           ...{ ttft_ms: ttft, tpot_ms: tpot, latency_ms: ttft + 50 * tpot },
           pulled_tokens: i % 4 === 0 ? 0 : 90,
@@ -173,7 +173,7 @@ describe('costs fitted to a report', () => {
     expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 1);
   });
 
-  it('of engines here have their steps too: those of a server are not told, which is said', () => {
+  it('include the step size of engines here; for a server, a note says to give it', () => {
     const here = (software: boolean, config: object): BenchReport =>
       ({
         ...reportOf(groups()),
@@ -189,13 +189,13 @@ describe('costs fitted to a report', () => {
     expect(fitOf(reportOf(groups())).notes.join()).toContain('--max-num-batched-tokens');
   });
 
-  it('of a server that tells nothing of its cache come from first turns alone', () => {
+  it('come from first turns alone if the server does not report its cache hits, and say so', () => {
     const silent = groups().map((sample, i) => ({
       ...sample,
       computed_tokens: null,
       local_hit_tokens: null,
       pulled_tokens: null,
-      // Later turns are found in its cache: quick, whatever their prompts.
+      // Later turns hit its cache: fast, whatever their prompts.
       ...(i % 2 === 1 ? { turn: 2, ttft_ms: 31 } : {}),
     }));
     const { file, requests, notes } = fitReport(reportOf(silent), 'r.json', 1);
@@ -204,7 +204,7 @@ describe('costs fitted to a report', () => {
     expect(file.step.ms_per_prefill_token).toBeCloseTo(TRUE.token, 2);
   });
 
-  it('say when decoders were always as many', () => {
+  it('have no time per decoding request if their number never varied, and say so', () => {
     const alone = samples(20, 1e6).map((sample) => ({
       ...sample,
       tpot_ms: 6,
@@ -223,7 +223,7 @@ describe('costs fitted to a report', () => {
       'prompts of nearly one length',
     ],
     ['only pulls', samples(20, 100, { pulled_tokens: 5 }), 'has 0 requests that pulled nothing'],
-  ])('refuse %s', (_, list, message) => {
+  ])('cannot be fitted to a report with %s', (_, list, message) => {
     expect(() => fitReport(reportOf(list), 'r.json', 1)).toThrow(message);
   });
 });

@@ -1,4 +1,4 @@
-/** Simulated fleets of a model some of whose layers have windows. */
+/** Simulated fleets of a model with sliding windows in some layers. */
 import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
@@ -9,15 +9,15 @@ const BLOCK_BYTES = 16_000;
 const prompt = Array.from({ length: 320 }, (_, i) => 8 + (i % 400));
 const ask = (conversationId: string) => ({ conversationId, promptTokenIds: prompt, sampling: greedy(4) });
 
-describe('a simulated model with windows', () => {
-  it.each([false, true])('moves what its windows see, or everything (all KV kept: %s)', async (allFullKv) => {
+describe('a simulated model with sliding windows', () => {
+  it.each([false, true])('hands over what its windows see, or all KV if kept (%s)', async (allFullKv) => {
     const cluster = simulated({ options: { allFullKv } }, {}, { groups });
     const kept = allFullKv ? groups.map(() => ({ kind: 'full' as const })) : groups;
     const { transfer } = await cluster.run(turn(cluster, ask('a')));
     expect(transfer.pToD!.bytes).toBe(kvBytesOf(16, BLOCK_BYTES, kept)(0, 320, 319));
   });
 
-  it('is predicted by what moves', async () => {
+  it('has its TTFT predicted by the bytes that move', async () => {
     const costs = { moveFixedMs: 0, moveMsPerByte: 1, prefillFixedMs: 0, prefillMsPerToken: 0 };
     const rest = {
       prefillMsPerTokenContext: 0,
@@ -31,8 +31,8 @@ describe('a simulated model with windows', () => {
     expect(routed!.predictedTtftMs).toBeCloseTo(transfer.pToD!.bytes, 3);
   });
 
-  it('finds a prefix whose windows were given up by what keeps all of it', async () => {
-    // Room for the full group's 20 blocks and few more: the prompt's own first windows are taken again as it goes on.
+  it('finds a prefix by its full group after blocks before the window were freed', async () => {
+    // Room for the full group's 20 blocks and few more: the prompt itself reuses the blocks of its first windows.
     const options = { maxNumBatchedTokens: 32, routing: { name: 'least-ttft', parameters: {} } };
     const stepMs = ({ prefillTokens }: { prefillTokens: number }) => 0.1 * prefillTokens;
     const cluster = simulated({ blocks: 34, options }, { stepMs }, { groups });
@@ -51,7 +51,7 @@ describe('a simulated model with windows', () => {
     ['windows first', false, [...groups]],
     ['windows last', false, groups.toReversed()],
     ['all KV kept', true, [...groups]],
-  ])('streams what each step computed, of every group (%s)', async (_, allFullKv, inOrder) => {
+  ])('streams what each step computed, for every group (%s)', async (_, allFullKv, inOrder) => {
     let chunks = 0;
     const readMs = (bytes: number) => {
       chunks++;
@@ -62,7 +62,7 @@ describe('a simulated model with windows', () => {
     const cluster = simulated({ blocks: 400, options }, { stepMs, readMs }, { groups: inOrder });
     const promptTokenIds = Array.from({ length: 960 }, (_, i) => 8 + (i % 400));
     const { ttftMs } = await cluster.run(turn(cluster, { ...ask('a'), promptTokenIds }));
-    // A chunk a step of P, which ends in a small one; after that one two blocks are left, and D's own step.
+    // One chunk per step of P, the last of which is small; after it, two blocks are left to read, and D's own step.
     expect([chunks, ttftMs]).toEqual([16, 499]);
   });
 });

@@ -1,4 +1,4 @@
-/** What users found wrong in other simulators of engines, each held against this one (the rest: clock, closed-forms, simulate-trace). */
+/** Bugs that users found in other engine simulators, each checked here (others: clock, closed-forms, simulate-trace). */
 import { describe, expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { Span, TurnSide } from '../../src/measure/spans.ts';
@@ -14,10 +14,10 @@ import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.t
 const STEP_MS = 10;
 const BLOCK = 16;
 
-/** One engine that does both, with room for so many blocks. */
+/** One engine that does both, with room for `blocks` blocks. */
 const engineWith = (blocks: number): Fleet => ({ blocks: blocks + 1, options: { mode: 'monolithic' } });
 
-/** Requests that come at once, all different: prompts of so many tokens, answered with so many. */
+/** Requests that arrive at once, all different, with these lengths of prompts and answers. */
 function* atOnce(requests: readonly (readonly [promptTokens: number, outputTokens: number])[]) {
   for (const [i, [inputTokens, outputTokens]] of requests.entries()) {
     const tokenIds = Array.from({ length: inputTokens }, (_, at) => 8 + ((97 * i + at) % 400));
@@ -34,9 +34,9 @@ async function served(fleet: Fleet, arrivals: Iterable<Arriving>, runs = true) {
   return { cluster, collector, preemptions: decoder.core.inspect.stats().preemptions };
 }
 
-describe('the end of a request', () => {
+describe('the times of a request', () => {
   it.each([true, false])(
-    'has its last step in it, for short answers too (steps at once: %s)',
+    'include its last step, for short answers too (steps computed together: %s)',
     async (runs) => {
       const lengths = [1, 2, 3, 40];
       const { collector } = await served(engineWith(100), atOnce(lengths.map((n) => [5, n])), runs);
@@ -48,7 +48,7 @@ describe('the end of a request', () => {
     },
   );
 
-  it('time a token is by request, not over all gaps: a long answer does not hide a short one', async () => {
+  it('are averaged by request: mean TPOT does not weight long answers more', async () => {
     const { cluster, collector } = await served(engineWith(100), atOnce([]));
     const add = (latencyMs: number, outputTokens: number): void => {
       const conversationId = `c${outputTokens}`;
@@ -70,8 +70,8 @@ describe('the end of a request', () => {
   });
 });
 
-describe('room', () => {
-  it('an engine has the blocks that it was given, one of which is never used', async () => {
+describe('the KV pool', () => {
+  it('has the blocks that it was given, one of which is never used', async () => {
     const { cluster } = await served(engineWith(20), atOnce([[40, 3]]));
     for (const { core } of cluster.engines) {
       const { numBlocks, freeBlocks, usedBlocks } = core.inspect.stats();
@@ -79,7 +79,7 @@ describe('room', () => {
     }
   });
 
-  it('requests that fill the pool to the last token are not preempted, one token more is too much', async () => {
+  it('preempts no requests that fill it to the last token, but does for one token more', async () => {
     // The last token that is generated needs no KV of its own.
     const fills = (blocks: number): [number, number] => [5, blocks * BLOCK - 5 + 1];
     const exactly = await served(engineWith(10), atOnce([fills(4), fills(6)]));
@@ -96,7 +96,7 @@ describe('room', () => {
     expect(more.collector).toMatchObject({ count: 2, failed: 0 });
   });
 
-  it('preempting gets on: whoever is preempted loses a batch, and all come to their end', async () => {
+  it('preempts a bounded number of times, and all requests end', async () => {
     const requests = Array.from({ length: 12 }, (_, i): [number, number] => [20 + i, 100]);
     const { collector, preemptions } = await served(engineWith(20), atOnce(requests));
     expect(collector).toMatchObject({ count: 12, failed: 0 });
@@ -106,7 +106,7 @@ describe('room', () => {
   });
 });
 
-it('P, its hand-over and D follow each other in every turn', async () => {
+it('prefill, handover and decode follow each other in every turn', async () => {
   const spans: Span[] = [];
   const link = { name: 'test', bytesPerSecond: 50e6, latencyMs: 0.5 };
   const fleet: Fleet = { options: { mode: 'unidirectional', link } };
@@ -141,8 +141,8 @@ it('P, its hand-over and D follow each other in every turn', async () => {
   }
 });
 
-describe('who decides', () => {
-  it.each(ROUTING_NAMES)('%s does not know how long an answer will be', async (name) => {
+describe('routing', () => {
+  it.each(ROUTING_NAMES)('by %s does not depend on how long an answer will be', async (name) => {
     const fleet: Fleet = { prefill: 3, decode: 3, options: { routing: { name, parameters: {} } } };
     const lengths = Array.from({ length: 20 }, (_, i) => 1 + ((7 * i) % 20));
     const routedWith = async (outputs: readonly number[]) => {
@@ -162,12 +162,12 @@ describe('who decides', () => {
   });
 });
 
-it('an engine that stands still while somebody waits is found out', async () => {
+it('checkEngines() reports an engine that idles while a request waits', async () => {
   const cluster = simulated(engineWith(20), { stepMs: () => STEP_MS });
   await cluster.run(turn(cluster, { conversationId: 'a', promptTokenIds: [8, 9], sampling: greedy(2) }));
   const engine = cluster.engines.find(({ role }) => role === 'decode')!;
   expect(() => checkEngines([engine])).not.toThrow();
-  // Behind its back: nobody tells it to look.
+  // Added directly, so the engine is not queued for attention.
   engine.core.addRequest(request('r', [8, 9], { maxTokens: 1 }));
   expect(() => checkEngines([engine])).toThrow('is idle, but a step would do something');
 });

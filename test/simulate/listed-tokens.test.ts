@@ -1,4 +1,4 @@
-/** Lists as runs of each other give what the lists themselves give, and answers what is drawn. */
+/** Lists stored as runs of each other behave as the lists themselves, and so do drawn answers. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commonPrefixLength, joined, written } from '../../src/config/token-ids.ts';
@@ -9,7 +9,7 @@ import { simulatedHasher } from '../../src/simulate/digests.ts';
 import { ListedTokens } from '../../src/simulate/listed-tokens.ts';
 
 const answers = new Answers(8, 1_000_000);
-/** Of three tokens: they begin alike, are each other's beginnings, and are the same. */
+/** Of three tokens, so that lists share prefixes, are prefixes of each other, or are equal. */
 const lists = fc.array(fc.array(fc.nat(2), { maxLength: 12 }), { minLength: 2, maxLength: 12 });
 
 const hashesOf = (tokenIds: Parameters<typeof joined>[0]): string[] => {
@@ -19,7 +19,7 @@ const hashesOf = (tokenIds: Parameters<typeof joined>[0]): string[] => {
 };
 
 describe('ListedTokens', () => {
-  it('are read as the lists, and share with each other what these share, to the token and to the block', () => {
+  it('read as the lists, and share prefixes as these do, to the token and to the block', () => {
     fc.assert(
       fc.property(lists, (all) => {
         const listed = new ListedTokens(answers);
@@ -37,7 +37,7 @@ describe('ListedTokens', () => {
     );
   });
 
-  it('keep that in conversations, whose answers are drawn, and are the ones that a list of tokens gets', () => {
+  it('do so in conversations too, with the same drawn answers as lists of tokens', () => {
     const listed = new ListedTokens(answers);
     const sampling = { ...DEFAULT_SAMPLING, maxTokens: 5 };
     const ask = (promptTokenIds: Parameters<typeof joined>[0]) =>

@@ -7,7 +7,7 @@ import { simulated } from './simulated.ts';
 const DECODE = { decodes: 1, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
 const PROMPT = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 8, prefillContext: 28 };
 
-it('steps take what others took that followed each other, on each engine by itself', () => {
+it('drawn step times follow measured sequences, on each engine separately', () => {
   const prompts = [[1], [2]];
   const decodes = [
     [10, 11, 12],
@@ -18,7 +18,7 @@ it('steps take what others took that followed each other, on each engine by itse
   const drawn: number[] = [];
   for (let step = 0; step < 300; step++) {
     drawn.push(one(DECODE));
-    // Whatever else is drawn in between.
+    // Other draws in between make no difference.
     expect([1, 2]).toContain(one(PROMPT));
     other(DECODE);
   }
@@ -30,7 +30,7 @@ it('steps take what others took that followed each other, on each engine by itse
   }
 });
 
-it('an engine at prompts is as fast as such are beside each other, whatever its role', async () => {
+it("an engine's speed depends on its work (prompts or decoding), not on its role", async () => {
   const step = { fixed_ms: 10, ms_per_decode: 0 };
   const speeds = { prefill: [[1], [0.25]], decode: [[1], [1]] };
   const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', step, speeds };
@@ -44,11 +44,11 @@ it('an engine at prompts is as fast as such are beside each other, whatever its 
   };
   const turns = Promise.all([turn(1), turn(2)]);
   await cluster.run(turns, () => {});
-  // Two prompts at a quarter of the speed, then two steps each of answers at the whole.
+  // Two prompts at a quarter of the speed, then two decode steps each at full speed.
   for (const ended of await turns) expect(ended).toMatchObject({ ttftMs: 40, latencyMs: 60 });
 });
 
-it('steps stand still for what something else takes, one after the other, and nothing computes by it', () => {
+it('interruptions delay steps, one after the other, and do not count as computing', () => {
   const clock = new VirtualClock();
   const machine = new Machine(clock, () => 1);
   const ended: [string, number][] = [];
@@ -72,7 +72,7 @@ it('steps stand still for what something else takes, one after the other, and no
 it.each([
   ['a step', { step: { fixed_ms: 1e300 } }],
   ['what a READ takes from steps', { step: {}, read: { from_steps_ms: 1e300 } }],
-])('%s of more than a day is refused: what goes on meanwhile would fill the memory', (_what, part) => {
+])('%s of more than a day is refused, since events in that time would fill the memory', (_what, part) => {
   const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', ...part };
   expect(() => parseSimulationCosts(JSON.stringify(file), 'far.json')).toThrow(
     /far.json has invalid costs: .*<=86400000/,

@@ -1,4 +1,4 @@
-/** Measuring costs: what it refuses before it asks anything of an engine, and that it ends with what fails or is cancelled. */
+/** Measuring costs: what it refuses at once, how it ends when an engine fails or it is cancelled, and what it finds. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
@@ -21,7 +21,7 @@ const settingsOf = (numBlocks: number) => {
   };
 };
 
-/** P and D that answer at once. `beside`: called as each is asked while both are at work. */
+/** P and D that answer at once. `beside` is called for each request while both are at work. */
 function fleet(beside: (role: string) => Promise<void> | null) {
   const asked = { prefill: 0, decode: 0 };
   let longAnswers = 0;
@@ -32,7 +32,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
       const { maxTokens } = request.sampling;
       asked[role]++;
       if (asked.prefill > 80) throw new Error('P was asked on and on');
-      // D's long answers are asked for alone first, twice, then with P's prompts beside them.
+      // D's long answers are measured alone first, twice, then together with P's prompts.
       const isLong = maxTokens > 16;
       if (isLong) longAnswers++;
       if (longAnswers > 2 && (isLong || request.promptTokenIds.length === 128)) await beside(role);
@@ -56,7 +56,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
   return { cluster: cluster as unknown as Cluster, asked };
 }
 
-it('engines without room for the shortest answer: what there is, what is wanted, what to raise', () => {
+it('engines without room for the shortest answer are refused, with what to raise', () => {
   const meterOf = (numBlocks: number) => {
     const cluster = { settings: settingsOf(numBlocks), engines: [], info: { model: { vocabSize: 512 } } };
     return () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
@@ -66,7 +66,7 @@ it('engines without room for the shortest answer: what there is, what is wanted,
   expect(meterOf(5)).not.toThrow();
 });
 
-it('once D has failed P is not asked on', async () => {
+it('P gets no further requests once D has failed', async () => {
   const { cluster, asked } = fleet((role) => {
     if (role === 'decode') throw new Error('D is gone');
     return null;
@@ -77,7 +77,7 @@ it('once D has failed P is not asked on', async () => {
   expect(asked.prefill - before).toBeLessThanOrEqual(3);
 });
 
-it('cancelled while D answers, P ends with it', async () => {
+it('a measurement that is cancelled while D answers ends for P too', async () => {
   const stop = new AbortController();
   const { cluster } = fleet((role) => {
     stop.abort(new Error('stopped'));
@@ -86,7 +86,7 @@ it('cancelled while D answers, P ends with it', async () => {
   await expect(new CostMeter(cluster, { seed: 1, signal: stop.signal }).round()).rejects.toThrow('stopped');
 });
 
-/** After so many rounds that count. */
+/** A meter after a warm-up and `rounds` rounds that count. */
 async function measured(
   fleet: ReturnType<typeof simulated>,
   options: ReturnType<typeof fleetOptions>,
@@ -109,7 +109,7 @@ async function measured(
   return meter;
 }
 
-it('a round measures every second size, two rounds all of them, and steps of few answers each time', async () => {
+it('one round measures half of the sizes, two rounds all, and each of them small batches of answers', async () => {
   const options = fleetOptions({ options: { maxModelLen: 1024 } });
   const after = async (rounds: number) => {
     const fleet = simulated({ options }, { stepMs: ({ decodes }) => 1 + decodes }, { runs: false });
@@ -123,7 +123,7 @@ it('a round measures every second size, two rounds all of them, and steps of few
   expect(two.decodes).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
 });
 
-it("an engine's first prompt after others were at work, which takes longer, is in no step's time", async () => {
+it("an engine's first prompt after others worked, which takes longer, is in no step's time", async () => {
   const options = fleetOptions({ options: { maxModelLen: 1024 } });
   let last = '';
   const stepMs = ({ prefills }: StepShape, { role }: StepPlace): number => {
@@ -137,14 +137,14 @@ it("an engine's first prompt after others were at work, which takes longer, is i
     for (const [, ms] of ms_by_rows!) expect(ms).toBeCloseTo(5, 5);
 });
 
-describe('how engines slow each other', () => {
+describe('the slowdown of engines by each other', () => {
   const speed = { prefill: { prefill: 0.6, decode: 0.8 }, decode: { prefill: 0.5, decode: 0.9 } };
   const options = fleetOptions({ prefill: 2, decode: 2, options: { maxModelLen: 1024 } });
 
   it.each([
     ['P takes longer', 1],
     ['D takes longer', 0.1],
-  ])('is told of the time in which all are at work, where %s', async (_what, msPerToken) => {
+  ])('is measured while all of them are at work, if %s', async (_what, msPerToken) => {
     const fleet = simulated(
       { options },
       {
@@ -175,7 +175,7 @@ describe('how engines slow each other', () => {
   });
 });
 
-it('a READ takes longer while others compute on the machine that all share', async () => {
+it('a READ takes longer while engines compute on a shared machine', async () => {
   const fleet = simulated(
     { options: fleetOptions({ options: { maxModelLen: 1024 } }) },
     { stepMs: () => 10, readMs: () => 3, readBesideMs: 4, speeds: () => 1, pieceMs: null },
@@ -200,7 +200,7 @@ it('a READ takes longer while others compute on the machine that all share', asy
 });
 
 it.each([0, 2])(
-  'what a request that decodes adds to a step with prompts is measured: %d ms',
+  'the time that a decoding request adds to a step with prompts is measured: %d ms',
   async (extraMs) => {
     const options = fleetOptions({ options: { maxModelLen: 1024 } });
     const stepMs = ({ decodes, prefills, prefillTokens }: StepShape): number => {
@@ -220,7 +220,7 @@ it.each([
   [8, 2],
   [2, 6],
 ])(
-  'what a READ takes from steps beside it is measured: %d ms, and %d where P pulls',
+  'the time that a READ takes from concurrent steps is measured: %d ms, and %d if P pulls',
   async (readFromStepsMs, pullFromStepsMs) => {
     const options = fleetOptions({ decode: 2, options: { maxModelLen: 1024 } });
     const fleet = simulated(
@@ -228,7 +228,7 @@ it.each([
       {
         stepMs: ({ decodes, prefillTokens }) => 4 + decodes + 0.3 * prefillTokens,
         ...{ readMs: () => 5, readBesideMs: 3, readFromStepsMs, pullFromStepsMs, pieceMs: 30 },
-        // P slows D down, and D each other.
+        // P slow D down, and D slow each other down.
         speeds: (_work, { prefill, decode }) => 1 / (1 + 0.2 * prefill + 0.1 * decode),
       },
       { runs: false, onSpan: () => {} },

@@ -9,7 +9,7 @@ const pass = (clock: VirtualClock, ms: number): void => {
   while (clock.next());
 };
 
-it('of an engine that ended nothing counts after its end, though nobody took its requests away', () => {
+it("an engine's figures stop at its end, even if its requests were not removed", () => {
   const clock = new VirtualClock();
   const meter = new EngineMeter('decode-0', clock, () => ({ ...QUEUES, waitingTokens: 0 }));
   pass(clock, 10);

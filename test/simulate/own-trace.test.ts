@@ -1,4 +1,4 @@
-/** A load written down as a trace and replayed goes as it went. */
+/** A load written as a trace and replayed gives the same run. */
 import { expect, it } from 'vitest';
 import { Collector } from '../../src/simulate/collector.ts';
 import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
@@ -39,7 +39,7 @@ function asked(): Asked[] {
 const segment = (key: number, length: number): Segment => ({ key, from: 0, length });
 const keyOf = (conversation: number, turn: number): number => 100 * conversation + 10 * turn;
 
-/** What each turn asks is new; before it stands all that was said. */
+/** Each turn asks something new, after the whole conversation so far. */
 function asTrace(conversations: readonly Asked[]): TraceTurn[] {
   return conversations.flatMap(({ atMs, turns }, c) => {
     let said: Segment[] = [];
@@ -68,7 +68,7 @@ function* asArrivals(conversations: readonly Asked[], tokens: TraceTokens): Gene
   }
 }
 
-it('request by request: times, hits and what was pulled', async () => {
+it('a load replayed from its own trace has the same times, hits and pulls for each request', async () => {
   const tokens = new TraceTokens(500, 1);
   const conversations = asked();
   const { signal } = new AbortController();

@@ -19,7 +19,7 @@ const requestOf = (requestId: string, promptTokenIds: SegmentedTokens, forcedTok
   return new Request(asked, 0, hashing);
 };
 
-/** One by one, of tokens that share nothing. */
+/** Hashes computed one by one, from tokens that share nothing. */
 function hashesAlone(request: Request): string[] {
   const alone: string[] = [];
   const { numTokens, allTokenIds } = request;
@@ -31,7 +31,7 @@ function hashesAlone(request: Request): string[] {
 }
 
 describe('requests that share a prompt', () => {
-  it('have the hashes of their own tokens, whoever goes on with it how, and whoever asks first', () => {
+  it('have the hashes of their own tokens, in whatever order they continue it and ask for hashes', () => {
     const step = fc.record({ who: fc.nat(2), count: fc.nat(7), asked: fc.nat(20) });
     fc.assert(
       fc.property(
@@ -54,7 +54,7 @@ describe('requests that share a prompt', () => {
     );
   });
 
-  it('keep them where the prompt does not begin with its content', () => {
+  it('have them too if the prompt begins in the middle of its content', () => {
     const whole = SegmentedTokens.of([{ key: 1, from: 0, length: 30 }], tokens);
     const answer = SegmentedTokens.of([{ key: 2, from: 0, length: 9 }], tokens);
     const request = requestOf('r', whole.slice(3), answer);

@@ -1,4 +1,4 @@
-/** What a plan counts is the same whether a simulation goes on to the end of all that is asked or not, and how long steps take is drawn. */
+/** A plan counts the same whether a simulation serves all requests to the end or not; step times may be drawn. */
 import { describe, expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import { Collector } from '../../src/simulate/collector.ts';
@@ -53,13 +53,13 @@ const rowsUntil = ({ collector }: Awaited<ReturnType<typeof served>>, untilMs: n
     }))
     .filter(({ startMs }) => startMs <= untilMs);
 
-describe('a simulation that ends when what counts has ended', () => {
+describe('a simulation that stops when all that counts has ended', () => {
   const arrivals = (seed: number) => poissonArrivals(conversations, { perSecond: 20, count: 40, seed });
   const trace = evenTrace(60, 200, 30);
   it.each<[string, Load]>([
     ['conversations', { kind: 'arrivals', arrivals, thinkMs: 10 }],
     ['a trace', trace.sample(60, 12)],
-  ])('%s: all that came until the last one is to the bit as in the whole', async (_what, load) => {
+  ])('has the requests of the whole run up to its last arrival, to the bit: %s', async (_what, load) => {
     const [whole, part] = [await served(load, true), await served(load, false)];
     const lastMs = load.kind === 'trace' ? 5000 : whole.collector.conversations.lastMs;
     const rows = rowsUntil(whole, lastMs);
@@ -71,7 +71,7 @@ describe('a simulation that ends when what counts has ended', () => {
     });
     if (load.kind !== 'arrivals') return;
     expect(part.endMs).toBeLessThan(whole.endMs);
-    // Most of the turns come later; what a conversation's stay is taken for is what it is.
+    // Many of the turns come later, but the estimate of how long a conversation stays is right.
     expect(part.collector.count).toBeLessThan(0.8 * whole.collector.count);
     const { stayMs } = whole.collector;
     expect(Math.abs(part.collector.stayMs / stayMs - 1)).toBeLessThan(0.25);
@@ -86,7 +86,7 @@ describe('steps whose time varies', () => {
   };
   const mean = (values: Float64Array) => values.reduce((sum, ms) => sum + ms, 0) / values.length;
 
-  it('take so many times theirs, drawn by the seed', async () => {
+  it('take multiples of their time, drawn by the seed', async () => {
     const [prompts, decodes] = [[[1]], [[0.5], [2.5]]];
     const varies = ({ prefills }: { prefills: number }) => (prefills > 0 ? prompts : decodes);
     const costs = { ...world.costs, stepMs: () => 10, varies };
@@ -96,7 +96,7 @@ describe('steps whose time varies', () => {
       await served(load, true, { costs }),
       await served(load, true, { costs, stepSeed: 8 }),
     ];
-    // On average half more; alone on its engines, a turn's time is its steps'.
+    // Half as long again on average: alone on its engines, a turn takes the time of its steps.
     const latency = ({ collector }: typeof one) => mean(collector.column('latencyMs'));
     const first = mean(steady.collector.column('ttftMs'));
     expect((latency(one) - first) / (latency(steady) - first)).toBeCloseTo(1.5, 0);

@@ -1,4 +1,4 @@
-/** Decode steps taken at once give what they give one by one, to the bit, though much else happens at the moments at which they end. */
+/** Decode steps computed together give the same as single steps, to the bit, even if much else happens as they end. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import { Collector } from '../../src/simulate/collector.ts';
@@ -37,7 +37,7 @@ function conversations(random: Random, count: number): BenchConversation[] {
   }));
 }
 
-/** Everything happens at whole multiples of 5 ms, or takes none. */
+/** Everything takes a multiple of 5 ms, or no time. */
 const tied = linearCosts(
   simulationCostsSchema.parse({
     kvferry_simulation_costs: 1,
@@ -88,7 +88,7 @@ async function run(fleet: Fleet, seed: number, runs: boolean, ties = false) {
 const fleets: [string, Fleet][] = [
   ['P and D', {}],
   [
-    'a store beside them',
+    'a store and NIXL',
     {
       ...{ blocks: 60, storeSlots: 80 },
       connector: {
@@ -100,17 +100,17 @@ const fleets: [string, Fleet][] = [
   ],
   ['small pools, which preempt and drop holds', { blocks: 45 }],
   ['streamed', { options: { handover: 'streamed' } }],
-  ['one engine a turn', { decode: 2, options: { mode: 'monolithic' } }],
-  ['by load', { prefill: 2, decode: 2, options: { routing: { name: 'llm-d', parameters: {} } } }],
-  ['by rates', { prefill: 2, decode: 2, options: { routing: { name: 'aibrix-pd', parameters: {} } } }],
+  ['monolithic', { decode: 2, options: { mode: 'monolithic' } }],
+  ['2P2D by load', { prefill: 2, decode: 2, options: { routing: { name: 'llm-d', parameters: {} } } }],
+  ['2P2D by rates', { prefill: 2, decode: 2, options: { routing: { name: 'aibrix-pd', parameters: {} } } }],
   [
-    'by caches',
+    '2P2D by caches',
     { prefill: 2, decode: 2, blocks: 60, options: { routing: { name: 'prefix-cache', parameters: {} } } },
   ],
 ];
 
-describe('decode steps taken at once', () => {
-  it.each(fleets)('%s', async (_name, fleet) => {
+describe('decode steps computed together', () => {
+  it.each(fleets)('give the results of single steps with fewer events: %s', async (_name, fleet) => {
     for (const [seed, ties] of [
       [1, false],
       [2, true],

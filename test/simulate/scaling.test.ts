@@ -1,4 +1,4 @@
-/** Engines that come and go on a virtual clock: by hand, and by the autoscalers that real fleets have. */
+/** Engines that join and leave on a virtual clock, by hand and by the autoscalers of real fleets. */
 import { describe, expect, it } from 'vitest';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
 import { Collector } from '../../src/simulate/collector.ts';
@@ -18,13 +18,13 @@ const costs = {
   stepMs: ({ prefillTokens, decodes }: { prefillTokens: number; decodes: number }) =>
     5 + prefillTokens + decodes,
 };
-/** P caches nothing: what D does not have is computed. */
+/** P caches nothing, so what D does not hold is computed. */
 const uncached = { prefill: { count: 1, numBlocks: 200, enablePrefixCaching: false } };
 const ids = (count: number, first: number) =>
   Array.from({ length: count }, (_, i) => 8 + ((first + i) % 400));
 
 describe('an engine that joins', () => {
-  it('serves when its start is over, gets turns from then on, and its start is paid for', async () => {
+  it('gets turns once its start is over, and its start counts as engine time', async () => {
     const cluster = simulated({}, costs);
     const ask = async (id: string) =>
       (await turn(cluster, { conversationId: id, promptTokenIds: ids(40, 0), sampling: greedy(4) })).routed;
@@ -57,8 +57,8 @@ describe('an engine that joins', () => {
 
 it.each([
   ['all of it', 0],
-  ['from when what counts began on', 9000],
-])('a start that is not over when the run is counts as engine-hours: %s', async (_, fromMs) => {
+  ['from the start of counting', 9000],
+])('a start that is not over when the run ends counts as engine-hours: %s', async (_, fromMs) => {
   const cluster = simulated({}, costs);
   const [askedMs, untilMs] = [4000, 20_000];
   await cluster.run(
@@ -80,14 +80,14 @@ it.each([
 });
 
 describe('an engine that leaves', () => {
-  /** Two turns of a conversation; between them D leaves that holds the first one's KV. */
+  /** Two turns of a conversation; between them, the D that holds the KV of the first leaves. */
   async function goesOn(drain: 'wait' | 'migrate' | 'drop') {
     const cluster = simulated({ decode: 2, options: uncached }, costs);
     const { prompt, left } = await cluster.run(
       (async () => {
         const asked = { conversationId: 'a', promptTokenIds: ids(64, 0), sampling: greedy(17) };
         const first = await turn(cluster, asked);
-        // What the other D holds is dearer to lose.
+        // The other D holds more, so decode-0 leaves.
         await turn(cluster, { conversationId: 'b', promptTokenIds: ids(200, 90), sampling: greedy(17) });
         const leaving = cluster.fleet.scale({ decode: 1 }, { drain, holdsMs: 60_000 });
         if (drain !== 'wait') await leaving;
@@ -106,13 +106,13 @@ describe('an engine that leaves', () => {
     ['drop', { lost: 80, again: 80, migratedTokens: 0 }, 0],
     ['wait', { lost: 0, again: 0, migratedTokens: 0 }, 80],
     ['migrate', { lost: 0, again: 0, migratedTokens: 80 }, 80],
-  ] as const)('%s: what it held for a next turn', async (drain, sums, pulledTokens) => {
+  ] as const)('with drain mode %s loses or keeps its holds', async (drain, sums, pulledTokens) => {
     const { prompt, ...found } = await goesOn(drain);
     expect(found).toEqual(sums);
     expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens, computedTokens: 101 - pulledTokens });
   });
 
-  it('by dying: what it held is lost and computed again, and another takes its place', async () => {
+  it('by dying loses the KV that it held, which is recomputed, and is replaced', async () => {
     const cluster = simulated({ options: uncached }, costs);
     const prompt = await cluster.run(
       (async () => {
@@ -121,7 +121,7 @@ describe('an engine that leaves', () => {
           promptTokenIds: ids(64, 0),
           sampling: greedy(17),
         });
-        // Another comes first: without a D nothing is served.
+        // Another D joins first, since without a D nothing is served.
         await cluster.fleet.scale({ decode: 2 });
         cluster.fleet.present.find(({ engineId }) => engineId === 'decode-0')!.end('it is tested');
         await cluster.fleet.revive();
@@ -138,7 +138,7 @@ describe('an engine that leaves', () => {
     expect(recomputedTokens).toBe(80);
   });
 
-  it('by dying: the same of a trace, whose tokens are not written out', async () => {
+  it('by dying loses the KV of a trace too, whose tokens are not written out', async () => {
     const cluster = simulated({ options: uncached }, costs);
     const tokens = new TraceTokens(500, 1);
     const part = (key: number, length: number): Segment => ({ key, from: 0, length });
@@ -204,7 +204,7 @@ describe('an autoscaler', () => {
     return { outcome, mean, joins };
   }
 
-  it('adds engines under load and takes them out after it; the longer a start takes, the less it helps', async () => {
+  it('adds engines under load and removes them after it; the longer a start, the less it helps', async () => {
     const fixed = await rush(0, null);
     const quick = await rush(1000, choice);
     const slow = await rush(60_000, choice);
@@ -221,7 +221,7 @@ describe('an autoscaler', () => {
     expect(await rush(1000, choice)).toEqual(quick);
   });
 
-  it('that changes nothing says why', async () => {
+  it('that changes nothing reports why', async () => {
     const never = {
       ...choice,
       parameters: { prefill: { metric: 'waiting', target: 900 }, decode: { metric: 'running', target: 900 } },
@@ -233,7 +233,7 @@ describe('an autoscaler', () => {
     );
   });
 
-  it('decides later by signals of an age', async () => {
+  it('decides later if signals are old', async () => {
     const byQueue = {
       ...choice,
       parameters: { prefill: { metric: 'waiting', target: 2 }, decode: { metric: 'running', target: 4 } },

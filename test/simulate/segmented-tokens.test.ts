@@ -1,4 +1,4 @@
-/** Tokens by what they are parts of give what the tokens themselves give. */
+/** Tokens stored as segments of contents behave as the tokens themselves. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commonPrefixLength, joined, type TokenIds } from '../../src/config/token-ids.ts';
@@ -8,7 +8,7 @@ import { simulatedClaims, simulatedHasher } from '../../src/simulate/digests.ts'
 import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 
-/** So many that no two places of what is drawn here have one token by chance. */
+/** A vocabulary so large that no two places drawn here have the same token by chance. */
 const tokens = new TraceTokens(2 ** 31, 3);
 const segment = fc.record({
   key: fc.oneof(fc.nat(3), fc.constant(2 ** 40 + 1)),
@@ -18,7 +18,7 @@ const segment = fc.record({
 const segments = fc.array(segment, { maxLength: 8 });
 
 describe('SegmentedTokens', () => {
-  it('is read, cut and joined as an array', () => {
+  it('reads, slices and joins as an array does', () => {
     fc.assert(
       fc.property(segments, segments, fc.nat(40), fc.nat(40), (first, second, a, b) => {
         const all = [...tokens.of(first), ...tokens.of(second)];
@@ -37,7 +37,7 @@ describe('SegmentedTokens', () => {
     );
   });
 
-  it('stays what it is, whatever is put behind it, and by whomever', () => {
+  it('does not change when other tokens are appended to it', () => {
     fc.assert(
       fc.property(segments, segments, segments, fc.nat(30), (first, second, third, cut) => {
         const start = SegmentedTokens.of(first, tokens);
@@ -78,7 +78,7 @@ describe('SegmentedTokens', () => {
     );
   });
 
-  it('has the prefix in common with another that their tokens have', () => {
+  it('shares with another the prefix that their tokens share', () => {
     fc.assert(
       fc.property(segments, segments, segments, fc.nat(20), (shared, mine, other, cut) => {
         const a = SegmentedTokens.of([...shared, ...mine], tokens).slice(0, 60);
@@ -100,7 +100,7 @@ describe('SegmentedTokens', () => {
     );
   });
 
-  it('has the digests of whatever has the same tokens, however it was put together', () => {
+  it('has digests that depend only on its tokens, not on how it was built', () => {
     const hashes = (tokenIds: TokenIds, cacheSalt: string | null) => {
       const found: string[] = [];
       extendHashes(found, { tokenIds, cacheSalt }, { hasher: simulatedHasher, blockSize: 4 }, Infinity);
@@ -126,7 +126,7 @@ describe('SegmentedTokens', () => {
 });
 
 describe('growingTokens', () => {
-  it('have the digests of their blocks that the whole has, however often those are asked for on the way', () => {
+  it('have the block digests of the whole sequence, however often those are computed on the way', () => {
     const hashing = { hasher: simulatedHasher, blockSize: 4 };
     fc.assert(
       fc.property(segments, segments, fc.array(fc.nat(9)), (prompt, answer, steps) => {

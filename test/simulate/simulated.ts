@@ -1,4 +1,4 @@
-/** Simulated fleets for tests: small, of numbers alone, and turns served on them. */
+/** Small simulated fleets for tests, without models or KV, and turns served on them. */
 import type { Ingestion } from '../../src/config/store.ts';
 import { plainFleet } from '../../src/fleet/seats.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
@@ -19,9 +19,9 @@ export interface Fleet {
   blocks?: number;
   options?: Partial<ClusterOptions>;
   connector?: Changes;
-  /** Blocks of a store beside the engines; absent: there is none. */
+  /** Capacity of a store in blocks; omitted: no store. */
   storeSlots?: number;
-  /** A folder below it, of so many blocks. */
+  /** A folder below the store; `slots`: its capacity in blocks. */
   folder?: { slots: number; ingestion: Ingestion; ttlMs?: number };
 }
 
@@ -94,7 +94,7 @@ export function simulated(
   });
 }
 
-/** One turn to its end; call inside run(). */
+/** Serves one turn to its end; call inside run(). */
 export async function turn(cluster: SimulatedCluster, request: GenerateRequest): Promise<TurnResult> {
   for await (const { final } of cluster.generate(request)) if (final) return final;
   throw new Error('a turn ended without a result');

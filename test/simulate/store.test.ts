@@ -1,4 +1,4 @@
-/** A store beside simulated engines: what its loads and saves take, where they go, and that nothing of it is left in use. */
+/** A store in a simulated fleet: what its loads and saves take, where they go, and that nothing stays in use. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
@@ -22,7 +22,7 @@ const alone: Fleet = {
   options: { prefill: uncached },
 };
 
-/** The same prompt of four blocks and a bit, twice; TTFT of both. */
+/** Serves the same prompt of four blocks and 6 tokens twice; the TTFT of both. */
 async function twice(cluster: SimulatedCluster): Promise<number[]> {
   const ask = (conversationId: string) =>
     turn(cluster, { conversationId, promptTokenIds: ids(70), sampling: greedy(2) });
@@ -36,10 +36,10 @@ async function twice(cluster: SimulatedCluster): Promise<number[]> {
   );
 }
 
-describe('times of a store', () => {
+describe('loads and saves of a store', () => {
   const stepMs: SimulationCosts['stepMs'] = ({ prefillTokens }) => prefillTokens;
 
-  it('loads and saves take what costs say of them, by their bytes', async () => {
+  it('take what the costs say, by their bytes', async () => {
     const asked: [string, number][] = [];
     const store = {
       loadMs: (bytes: number) => {
@@ -53,7 +53,7 @@ describe('times of a store', () => {
     };
     const cluster = simulated(alone, { stepMs, store });
     const [first, second] = await twice(cluster);
-    // P computes 70, which the store reads for 5; D loads four blocks and computes 6. Then both load, and both compute 6.
+    // P computes in 70 and saves in 5; D loads four blocks in 11 and computes in 6. Then P loads; both compute in 6.
     expect(first).toBe(70 + 5 + 11 + 6);
     expect(second).toBe(11 + 6 + 6);
     const blocks = 4 * BLOCK_BYTES;
@@ -64,20 +64,20 @@ describe('times of a store', () => {
     ]);
     const { engines, bytesToP, bytesToD, counters } = cluster.store!.outcome(cluster.engines);
     expect({ bytesToP, bytesToD }).toEqual({ bytesToP: blocks, bytesToD: blocks });
-    // D of the second turn found its own prefix cached: it was asked for nothing but the lookup.
+    // In the second turn, D finds its own prefix cached and loads nothing.
     expect(engines).toMatchObject({ loads: 2, loadedTokens: 128, savedBlocks: 4, loadMs: 22, saveMs: 5 });
-    // Of the first turn, P's four blocks by a second hop.
+    // In the first turn, P's four blocks take a second hop.
     expect(engines.twoHopBytes).toBe(blocks);
     expect(counters).toMatchObject({ lookups: 16, hits: 12, taken: 4, lost: 0 });
   });
 
-  it('where costs say nothing of a store, both take what a READ between engines takes, by its tokens too', async () => {
+  it('take what a READ between engines takes, if costs say nothing of a store', async () => {
     const readMs = (bytes: number, tokens: number) => bytes / BLOCK_BYTES + tokens / 10;
     const [, second] = await twice(simulated(alone, { stepMs, readMs }));
     expect(second).toBeCloseTo(4 + 6.4 + 6 + 6);
   });
 
-  it('a store that is taken to be remote lies behind the engines’ link, a local one does not', async () => {
+  it("pass over the engines' link if the store is remote, but not if it is local", async () => {
     const link = { name: 'test', bytesPerSecond: (4 * BLOCK_BYTES * 1000) / 8, latencyMs: 1 };
     const ttft = async (remote: boolean) => {
       const store = { bytes: 100 * BLOCK_BYTES, eviction: 's3fifo', remote } as const;
@@ -94,11 +94,11 @@ describe('times of a store', () => {
   });
 
   it.each([
-    ['computing is dear: from the store and then from D', 10, 5, 1, { stored: 64, pulled: 20 }],
-    ['a load is dear: all from D', 10, 1, 5000, { stored: 0, pulled: 84 }],
-    ['a pull is dear: from the store alone', 10, 5000, 1, { stored: 64, pulled: 0 }],
-    ['both are: computed', 1, 5000, 5000, { stored: 0, pulled: 0 }],
-  ])('cost-aware, by what the costs say: %s', async (_name, tokenMs, pullMs, loadMs, expected) => {
+    ['computing is expensive, so from the store and then from D', 10, 5, 1, { stored: 64, pulled: 20 }],
+    ['a load is expensive, so all from D', 10, 1, 5000, { stored: 0, pulled: 84 }],
+    ['a pull is expensive, so from the store alone', 10, 5000, 1, { stored: 64, pulled: 0 }],
+    ['both are expensive, so all is computed', 1, 5000, 5000, { stored: 0, pulled: 0 }],
+  ])('are chosen by cost if cost-aware: %s', async (_name, tokenMs, pullMs, loadMs, expected) => {
     const costs: SimulationCosts = {
       ...noCosts,
       stepMs: ({ prefillTokens, decodes }) => tokenMs * (prefillTokens + decodes),
@@ -151,38 +151,35 @@ describe('a store under load', () => {
   } as const;
 
   it.each<[string, Fleet]>([
-    ['one that evicts, beside small pools', { blocks: 45, storeSlots: 30, connector: composed }],
-    ['one that hands over', { prefill: 2, storeSlots: 60, connector: { name: 'AIBrixPDReuseConnector' } }],
-  ])(
-    '%s: everybody is answered, nothing stays in use, and engines that end leave nothing',
-    async (_name, fleet) => {
-      const cluster = simulated(fleet, costs);
-      const random = new Random(3);
-      const conversations = Array.from({ length: 20 }, (_, i): BenchConversation => {
-        const turns = Array.from({ length: random.int(1, 3) }, () => {
-          const tokenIds = ids(random.int(16, 120), random.int(0, 3) * 100);
-          return {
-            content: { kind: 'tokens' as const, tokenIds },
-            inputTokens: tokenIds.length,
-            outputTokens: random.int(1, 40),
-          };
-        });
-        return { id: `c${i}`, turns };
+    ['evictions, small pools', { blocks: 45, storeSlots: 30, connector: composed }],
+    ['with handover', { prefill: 2, storeSlots: 60, connector: { name: 'AIBrixPDReuseConnector' } }],
+  ])('answers all requests and keeps nothing in use, though an engine dies: %s', async (_name, fleet) => {
+    const cluster = simulated(fleet, costs);
+    const random = new Random(3);
+    const conversations = Array.from({ length: 20 }, (_, i): BenchConversation => {
+      const turns = Array.from({ length: random.int(1, 3) }, () => {
+        const tokenIds = ids(random.int(16, 120), random.int(0, 3) * 100);
+        return {
+          content: { kind: 'tokens' as const, tokenIds },
+          inputTokens: tokenIds.length,
+          outputTokens: random.int(1, 40),
+        };
       });
-      const collector = new Collector();
-      const arrivals = poissonArrivals(conversations, { perSecond: 40, count: 20, seed: 1 });
-      cluster.clock.after(150, () => cluster.fleet.engine('prefill').end('it is taken away'));
-      cluster.fleet.replaceTheDead();
-      await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 20, failover: true }));
-      expect(collector).toMatchObject({ open: 0, failed: 0 });
-      const { counts } = cluster.net;
-      await cluster.until(() => counts.started === counts.ended && cluster.store!.inUse.blocks === 0);
-      expect(cluster.store!.inUse).toEqual({ leases: 0, blocks: 0 });
-      const { counters, blocks, slots } = cluster.store!.outcome(cluster.engines);
-      expect(counters.stored - counters.evicted).toBe(blocks);
-      expect(blocks).toBeLessThanOrEqual(slots);
-      expect(counters.hits).toBeGreaterThan(20);
-      if (fleet.storeSlots === 30) expect(counters.evicted).toBeGreaterThan(0);
-    },
-  );
+      return { id: `c${i}`, turns };
+    });
+    const collector = new Collector();
+    const arrivals = poissonArrivals(conversations, { perSecond: 40, count: 20, seed: 1 });
+    cluster.clock.after(150, () => cluster.fleet.engine('prefill').end('it is taken away'));
+    cluster.fleet.replaceTheDead();
+    await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 20, failover: true }));
+    expect(collector).toMatchObject({ open: 0, failed: 0 });
+    const { counts } = cluster.net;
+    await cluster.until(() => counts.started === counts.ended && cluster.store!.inUse.blocks === 0);
+    expect(cluster.store!.inUse).toEqual({ leases: 0, blocks: 0 });
+    const { counters, blocks, slots } = cluster.store!.outcome(cluster.engines);
+    expect(counters.stored - counters.evicted).toBe(blocks);
+    expect(blocks).toBeLessThanOrEqual(slots);
+    expect(counters.hits).toBeGreaterThan(20);
+    if (fleet.storeSlots === 30) expect(counters.evicted).toBeGreaterThan(0);
+  });
 });

@@ -1,4 +1,4 @@
-/** A streamed hand-over takes no longer than a pulled one, by costs of whatever kind. */
+/** A streamed handover is faster than a pulled one, with every kind of READ costs. */
 import { expect, it } from 'vitest';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
 import type { LinkSpec } from '../../src/transport/link.ts';
@@ -10,12 +10,12 @@ const costsBy = (readMs: SimulationCosts['readMs'], readBesideMs = 0) => ({ step
 const latency: LinkSpec = { name: 'far', bytesPerSecond: 5e7, latencyMs: 20 };
 
 it.each<[string, Partial<SimulationCosts>, LinkSpec | null]>([
-  ["by the prompt's length", costsBy((_, tokens) => 0.05 * tokens), null],
-  ['by bytes', costsBy((bytes) => bytes / 20_000), null],
-  ['always as long', costsBy(() => 25), null],
-  ['longer beside steps', costsBy(() => 5, 20), null],
-  ['over a link with a latency', costsBy(() => 0), latency],
-])('READs that take %s', async (_, costs, link) => {
+  ["time by the prompt's length", costsBy((_, tokens) => 0.05 * tokens), null],
+  ['time by its bytes', costsBy((bytes) => bytes / 20_000), null],
+  ['a fixed time', costsBy(() => 25), null],
+  ['longer alongside steps', costsBy(() => 5, 20), null],
+  ['place over a link with latency', costsBy(() => 0), latency],
+])('a streamed handover is faster than a pulled one if a READ takes %s', async (_, costs, link) => {
   const ttftMs = async (handover: 'pull' | 'streamed'): Promise<number> => {
     // Eight steps of P, each a chunk.
     const options = { handover, link, maxNumBatchedTokens: TOKENS / 8 };

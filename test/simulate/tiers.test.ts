@@ -1,4 +1,4 @@
-/** What lies below a simulated store's memory: the time that it takes, whose that is, and what leaves it when. */
+/** Tiers below a simulated store's memory: their times, where these come from, and when blocks leave them. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { StoreOptions } from '../../src/fleet/types.ts';
@@ -17,7 +17,7 @@ const server = (changes: Partial<NonNullable<StoreOptions['server']>> = {}) => {
   return { url: 'redis://nowhere', ttlMs: null, ingestion: 'ALL' as const, ...changes };
 };
 
-/** A load takes 11 ms, a READ of the folder 3 and one a block, of the server 20 and two a block. */
+/** A load takes 11 ms, a read of the folder 3 and 1 per block, of the server 20 and 2 per block. */
 const store: SimulationCosts['store'] = {
   ...{ loadMs: () => 11, saveMs: () => 5 },
   folder: { read: { fixedMs: 3, msPerByte: 1 / BLOCK_BYTES }, write: { fixedMs: 7, msPerByte: 0 } },
@@ -39,7 +39,7 @@ const withBelow = (below: Partial<StoreOptions>) =>
 
 const prompt = (from: number) => Array.from({ length: 70 }, (_, i) => 8 + from + i);
 
-/** Four blocks, four others twice so that the first four leave memory, then the first again after a pause. TTFT of that. */
+/** Three prompts of four blocks, so that the first leaves memory, then the first again after a pause; its TTFT. */
 async function again(cluster: ReturnType<typeof withBelow>, pauseMs = 1000): Promise<number> {
   const ask = (conversationId: string, from: number) =>
     turn(cluster, { conversationId, promptTokenIds: prompt(from), sampling: greedy(2) });
@@ -55,16 +55,16 @@ async function again(cluster: ReturnType<typeof withBelow>, pauseMs = 1000): Pro
   );
 }
 
-describe('below a simulated store', () => {
-  it('what left memory comes up from the folder, in its time, and counts there', async () => {
+describe('tiers below a simulated store', () => {
+  it("give back blocks that left memory, in the folder's time, and count the reads", async () => {
     const cluster = withBelow({ folder: folder() });
-    // Brought up: 3 + 4, loaded by P, 6 tokens left; D has its own prefix, and computes 6 too.
+    // Read in 3 + 4, loaded by P, which computes 6 tokens; D has its own prefix, and computes 6 too.
     const lookedUp = 3 + 4;
     const ttft = await again(cluster);
     expect(ttft).toBe(lookedUp + 11 + 6 + 6);
     const [tier] = cluster.store!.outcome(cluster.engines).tiers;
     expect(tier).toMatchObject({ medium: 'folder', blocks: 12 });
-    // Four at once, whose bytes come one after the other; each is written in 7.
+    // Four reads at once, whose bytes come one after the other; each write takes 7.
     expect(tier!.counters).toMatchObject({
       written: 12,
       writeMs: 84,
@@ -73,48 +73,48 @@ describe('below a simulated store', () => {
     });
   });
 
-  it('the server below it is asked for what the folder has not', async () => {
+  it('ask the server for what the folder does not have', async () => {
     const cluster = withBelow({
       folder: folder({ bytes: 8 * (BLOCK_BYTES + HEAD_BYTES) }),
       server: server(),
     });
-    // Asked: 20; fetched: 20 and 2 a block.
+    // Lookup: 20; fetch: 20 and 2 per block.
     expect(await again(cluster)).toBe(20 + 28 + 11 + 6 + 6);
     const [near, far] = cluster.store!.outcome(cluster.engines).tiers;
     expect(near!.counters.read).toBe(0);
     expect(far).toMatchObject({ medium: 'server', counters: { read: 4, written: 12, outages: 0 } });
   });
 
-  it('a block’s time ends it, on the virtual clock', async () => {
-    // By P, and saved; D has its own prefix.
+  it('drop a block when its time to live ends on the virtual clock', async () => {
+    // P computes and saves; D has its own prefix.
     const computed = 70 + 5 + 6;
     const cluster = withBelow({ folder: folder({ ttlMs: 10_000 }), server: server({ ttlMs: 10_000 }) });
     expect(await again(cluster, 1000)).toBeLessThan(computed);
     const late = withBelow({ folder: folder({ ttlMs: 10_000 }), server: server({ ttlMs: 10_000 }) });
-    // Asked of the server in vain.
+    // The server's lookup finds nothing.
     expect(await again(late, 60_000)).toBe(20 + computed);
     expect(late.store!.outcome(late.engines).tiers[0]!.counters.expired).toBe(4);
   });
 
-  it('each policy of writing down has its own blocks', async () => {
+  it('get the blocks that their ingestion policy selects', async () => {
     const written = async (ingestion: 'ALL' | 'HOT' | 'EVICTED') => {
       const cluster = withBelow({ folder: folder({ ingestion }) });
       await again(cluster);
       return cluster.store!.outcome(cluster.engines).tiers[0]!.counters.written;
     };
-    // Of those that were evicted, four came up again, for which four more went.
+    // Of the evicted blocks, four were loaded again, which evicted four more.
     expect(await written('ALL')).toBe(12);
     expect(await written('EVICTED')).toBe(8);
   });
 
-  it('a folder without room for a block is refused', () => {
+  it('are refused if the folder has no room for a block', () => {
     expect(() => withBelow({ folder: folder({ bytes: BLOCK_BYTES }) })).toThrow(
       `the store's folder is limited to ${BLOCK_BYTES} bytes, but a block takes ${BLOCK_BYTES + HEAD_BYTES}`,
     );
   });
 });
 
-describe('whose times', () => {
+describe('the times of tiers', () => {
   const file = (below: object) =>
     linearCosts(
       simulationCostsSchema.parse({
@@ -123,7 +123,7 @@ describe('whose times', () => {
       }),
     );
 
-  it('what was measured says so, and what nobody said is assumed by name', () => {
+  it('have their source: that of the costs file if it has them, else assumed', () => {
     const costs = file({ folder: { read: { fixed_ms: 2, ms_per_byte: 3e-6 } } });
     expect(tierTimes(costs, 'folder')).toEqual({
       read: { fixedMs: 2, msPerByte: 3e-6 },
@@ -140,7 +140,7 @@ describe('whose times', () => {
       expect(tierTimes(noCosts, medium).source).toEqual({ read: 'assumed', write: 'assumed' });
   });
 
-  it('without times nothing of a store takes any', () => {
+  it('are zero with the costs `zero`', () => {
     const zero = NAMED_COSTS.zero!;
     for (const medium of ['folder', 'server'] as const) {
       const { read, write } = tierTimes(zero, medium);

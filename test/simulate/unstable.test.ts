@@ -1,4 +1,4 @@
-/** A load that no fleet of this size ever serves is said to be one; it is not simulated to its far end. */
+/** A load that a fleet cannot sustain is reported as overload, and is not simulated to its end. */
 import { expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
@@ -24,7 +24,7 @@ const world: SimulationWorld = {
   onProgress() {},
 };
 
-it('a trace that comes twice as fast as it is served is overloaded, though its last answers come long after it', async () => {
+it('a trace that arrives twice as fast as it is served is OVERLOADED, and half as fast is STABLE', async () => {
   const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
   const word = async (perSecond: number) => {
     const load = evenTrace(40, 1, 1).sample(40, perSecond);
@@ -35,12 +35,12 @@ it('a trace that comes twice as fast as it is served is overloaded, though its l
   expect(await word(2)).toBe('OVERLOADED');
 });
 
-it('stops, says when and with how many under way, and counts them among those that had to keep the SLO', async () => {
+it('an overloaded run stops, reports when, and counts open requests as missing the SLO', async () => {
   const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
   const arrivals = (seed: number) => poissonArrivals([conversation], { perSecond: 1e6, count: 40_000, seed });
   const run = await simulateOnce(
     { label: 'arm', options, load: { kind: 'arrivals', arrivals, thinkMs: 0 } },
-    // One of ten is served at once, the others wait.
+    // One request in ten is served at once, the others wait.
     { ...world, costs: { ...noCosts, stepMs: () => 0.01 } },
     0,
   );

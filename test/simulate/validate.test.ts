@@ -12,7 +12,7 @@ import { chosenIn, compared, ranking, validate } from '../../src/simulate/valida
 import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
-/** A run whose requests had these TTFTs, and so many pulled tokens each. */
+/** A run whose requests had these TTFTs, and `pulledTokens` pulled tokens each. */
 function run(ttfts: readonly number[], pulledTokens = 10, decode: string | null = null): Collector {
   const collector = new Collector({ keyed: true });
   ttfts.forEach((ttftMs, i) => {
@@ -40,13 +40,13 @@ function run(ttfts: readonly number[], pulledTokens = 10, decode: string | null 
 const figure = (arm: ReturnType<typeof compared>, name: string) =>
   arm.figures.find((each) => each.name === name)!;
 
-describe('a simulation beside real runs', () => {
-  it('holds a request that some runs did not come to against those that did', () => {
+describe('a simulation compared with real runs', () => {
+  it('compares a request that some real runs did not reach with those that did', () => {
     const { perRequest } = compared('a', [run([100, 200]), run([100])], [run([100, 200])]);
     expect(perRequest.mape).toBeCloseTo(0);
   });
 
-  it('is within 10%, or twice the spread of the real runs', () => {
+  it('meets the goal within 10%, or within twice the spread of the real runs', () => {
     const steady = [run([100, 200]), run([102, 200])];
     expect(figure(compared('a', steady, [run([110, 210])]), 'TTFT mean')).toMatchObject({
       real: 150.5,
@@ -63,7 +63,7 @@ describe('a simulation beside real runs', () => {
     expect(found.met).toBe(true);
   });
 
-  it('counts are exact, unless the real runs differ among themselves', () => {
+  it('must match counts exactly, unless the real runs differ among themselves', () => {
     const same = [run([100]), run([100])];
     expect(figure(compared('a', same, [run([100], 10)]), 'pulled tokens')).toMatchObject({
       exact: true,
@@ -73,7 +73,7 @@ describe('a simulation beside real runs', () => {
     const differing = [run([100], 10), run([100], 12)];
     expect(figure(compared('a', differing, [run([100], 11)]), 'pulled tokens').met).toBe(true);
     expect(figure(compared('a', differing, [run([100], 14)]), 'pulled tokens').met).toBe(false);
-    // Nor where turns that went other ways agree by chance.
+    // Nor if turns that were routed differently agree by chance.
     const elsewhere = [run([100], 100, 'decode-0'), run([100], 100, 'decode-1')];
     const byChance = (pulled: number) =>
       figure(compared('a', elsewhere, [run([100], pulled)]), 'pulled tokens');
@@ -81,7 +81,7 @@ describe('a simulation beside real runs', () => {
     expect(byChance(115).met).toBe(false);
   });
 
-  it('tells requests apart, and how arms are ordered', () => {
+  it('is compared request by request, and by the ranking of arms', () => {
     const a = compared('a', [run([100, 200, 300])], [run([110, 220, 330])]);
     expect(a.perRequest.mape).toBeCloseTo(0.1);
     expect(a.perRequest.r).toBeCloseTo(1);
@@ -94,14 +94,14 @@ describe('a simulation beside real runs', () => {
   });
 });
 
-it('serves an arm that keeps all KV on engines that do, and the others on engines that do not', async () => {
+it('validate() sets engines to keep all KV for an arm that does, and not for others', async () => {
   const kept: unknown[] = [];
   const cluster: Pick<Cluster, 'configure'> = {
     async configure({ allFullKv }) {
       kept.push(allFullKv);
     },
   };
-  // Nobody asks: what the engines are set to is all that matters.
+  // No requests: only what the engines are set to matters.
   const plans = [false, true].map((allFullKv) => ({
     label: String(allFullKv),
     options: fleetOptions({ options: { allFullKv } }),
@@ -120,7 +120,7 @@ it('serves an arm that keeps all KV on engines that do, and the others on engine
   expect(kept).toEqual([false, true, false, true]);
 });
 
-describe('who was chosen', () => {
+describe('the routing choices of a real run', () => {
   const routing = { name: 'least-request', parameters: {} } as const;
   const options = fleetOptions({ prefill: 2, decode: 2, options: { routing } });
   const random = new Random(3);
@@ -141,17 +141,17 @@ describe('who was chosen', () => {
     return collector;
   };
 
-  it('explains counts: by the choices of a run with other times they are those of that run', async () => {
+  it('explain its counts: a simulation by these choices has the same counts, despite other times', async () => {
     const [real, simulation] = [await serve(2, null), await serve(0.1, null)];
     const again = await serve(0.1, chosenIn(real));
     const { decisions, figures } = compared('a', [real, real], [simulation], [again, again]);
     expect(decisions).toMatchObject({ amongReal: 1, counted: 72, asCounted: 72, amongRealCounted: 1 });
     expect(decisions.alike).toBeLessThan(0.9);
     expect(figures.find(({ name }) => name === 'pulled tokens')!.met).toBe(false);
-    // A run of other choices is not taken for the same, nor for one that differs by itself.
+    // A run with other choices does not count as the same, nor as one that differs by itself.
     expect(compared('a', [real, simulation], [simulation]).decisions.amongRealCounted).toBeNull();
     expect(compared('a', [real], [simulation], [simulation]).decisions.asCounted).toBeLessThan(36);
-    // Which request is the last of so many hangs on times: one that only one of them served says nothing.
+    // Which request is the last depends on times: one that only one of the runs served is ignored.
     const [longer, shorter] = [run([100, 200, 300]), run([100, 200])];
     const both = { counted: 2, asCounted: 2 };
     expect(compared('a', [longer], [shorter], [shorter]).decisions).toMatchObject(both);

@@ -5,8 +5,8 @@ import { verdictOf } from '../../src/simulate/verdict.ts';
 type MsOf = (startMs: number, turn: number, conversation: number) => number;
 
 /**
- * Conversations that come ten a second, for ten seconds where nobody says how long, each of turns that follow one another.
- * First tokens are the last ones where nobody says more.
+ * Conversations that arrive ten a second for `overMs`, each of `turns` turns that follow one another.
+ * TTFT is the latency unless given.
  */
 function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = latency): Collector {
   const columns: Record<string, number[]> = { startMs: [], latencyMs: [], ttftMs: [], turn: [] };
@@ -31,17 +31,17 @@ function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = l
   } as unknown as Collector;
 }
 
-it('a fleet that fills is not one that is overloaded: each takes as long as those before', () => {
-  // Eight seconds each, so that ever more are under way until the last comes.
+it('a fleet that is filling up is STABLE if latencies do not grow', () => {
+  // Eight seconds each, so that ever more are in progress until the last arrives.
   expect(verdictOf(collected(8, () => 1000))).toMatchObject({ growth: 0, word: 'STABLE' });
 });
 
-it('where more are under way and each takes longer, there is a backlog', () => {
+it('growing latencies are a backlog, OVERLOADED if many conversations are open at the last arrival', () => {
   expect(verdictOf(collected(8, (startMs) => 1000 + startMs / 4))).toMatchObject({ word: 'OVERLOADED' });
   expect(verdictOf(collected(1, (startMs) => 100 + startMs / 8))).toMatchObject({ word: 'BACKLOGGED' });
 });
 
-it('while those who stay long gather answers get longer, and nothing waits: told by first tokens', () => {
+it('growing latencies are no backlog if TTFT does not grow', () => {
   const latency = (startMs: number) => 1000 + startMs / 4;
   expect(verdictOf(collected(8, latency, 10_000, () => 100))).toMatchObject({ growth: 0, word: 'STABLE' });
   const hardly = collected(8, latency, 10_000, (startMs) => 100 + startMs / 500);
@@ -50,29 +50,29 @@ it('while those who stay long gather answers get longer, and nothing waits: told
   expect(verdictOf(waits)).toMatchObject({ word: 'OVERLOADED' });
 });
 
-it('compares what came after the fleet had filled, where that is known', () => {
-  // For two thirds of the time ever more wait, then no more.
+it('growth is measured after the fleet has filled up, if that time is known', () => {
+  // Waits grow for two thirds of the time, then stay the same.
   const latency = (startMs: number) => 100 + Math.min(startMs, 7000) / 4;
   expect(verdictOf(collected(1, latency)).growth).toBeGreaterThan(0.3);
   expect(verdictOf(collected(1, latency), { filledMs: 7000 })).toMatchObject({ growth: 0 });
 });
 
-describe('a run that is shorter than what it is asked', () => {
-  it('later turns take longer by themselves: where first turns do not, there is no backlog', () => {
-    // All but the first of a second are still there, in turns that get longer, when the last one comes.
+describe('a short run', () => {
+  it('has no backlog if only later turns take longer, not first turns', () => {
+    // Nearly all of a second's conversations are still there, in turns that get longer, when the last one arrives.
     const short = collected(4, (_at, turn) => 200 * turn, 1000);
     expect(verdictOf(short)).toMatchObject({ growth: 0, unfinished: 1, word: 'STABLE' });
   });
 
-  it('a few that are longer than others by chance are no backlog, many that are longer each time are', () => {
-    // Of nine, the last third happens to be longer, as far as that can be told of so few.
+  it('has no backlog if a few requests are slow by chance, but has one if each is slower', () => {
+    // Of nine, the last third happens to be slower, as far as so few can show.
     const chance = [300, 900, 400, 200, 900, 300, 900, 300, 800];
     expect(verdictOf(collected(1, (_at, _turn, i) => chance[i]!, 900))).toMatchObject({ word: 'STABLE' });
     const growing = collected(1, (_at, _turn, i) => 300 + 100 * i, 3000);
     expect(verdictOf(growing)).toMatchObject({ word: 'OVERLOADED' });
   });
 
-  it('of two or three nothing is told', () => {
+  it('of two or three requests has no growth', () => {
     expect(verdictOf(collected(1, (startMs) => 100 + 9 * startMs, 300))).toMatchObject({ growth: 0 });
   });
 });

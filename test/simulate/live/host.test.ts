@@ -1,10 +1,10 @@
-/** The thread of a watched fleet, by what it is told and what it tells; the wall's clock is a test's. */
+/** The thread of a watched fleet, tested by its orders and its news, with a test's wall clock. */
 import { expect, test } from 'vitest';
 import { LiveHost } from '../../../src/simulate/live/host.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { nextTask, settings } from './settings.ts';
 
-/** `slow`: a look at the wall's clock takes so many milliseconds. */
+/** `slow`: milliseconds that each reading of the wall clock takes. */
 function started(orders: readonly LiveOrder[], slow = 0) {
   const news: LiveNews[] = [];
   const wall = { atMs: 0 };
@@ -23,7 +23,7 @@ function started(orders: readonly LiveOrder[], slow = 0) {
     },
     nextTask,
     tell(told) {
-      // What crosses threads is copied.
+      // Messages between threads are copied.
       news.push(structuredClone(told));
       for (const { kind, count: wanted, resolve } of waiting) if (count(kind) >= wanted) resolve();
     },
@@ -38,7 +38,7 @@ function started(orders: readonly LiveOrder[], slow = 0) {
   return { host, news, heard, looks, wall };
 }
 
-test('simulated time passes by the wall, so many times as fast, and stands when it is held', async () => {
+test('simulated time passes at the chosen multiple of wall time, and stops when it is paused', async () => {
   const { host, heard, looks, wall } = started([
     { kind: 'start', settings: settings() },
     { kind: 'pace', speed: 4 },
@@ -51,14 +51,14 @@ test('simulated time passes by the wall, so many times as fast, and stands when 
   await heard('look', 6);
   const held = looks().at(-1)!;
   const heldAtMs = wall.atMs;
-  // An order shows, and time does not pass.
+  // An order takes effect, though no time passes.
   host.order({ kind: 'routing', name: 'least-request' });
   await heard('look', looks().length + 1);
   expect(looks().at(-1)!.look).toMatchObject({ nowMs: held.look.nowMs, routing: 'least-request' });
   expect(wall.atMs).toBe(heldAtMs);
 });
 
-test('a machine that is too slow says how fast it came to be', async () => {
+test('a machine that is too slow reports the speed that it reaches', async () => {
   const { host, heard, looks } = started(
     [
       { kind: 'start', settings: settings() },
@@ -72,7 +72,7 @@ test('a machine that is too slow says how fast it came to be', async () => {
   expect(looks()[11]!.look.nowMs).toBeGreaterThan(0);
 });
 
-test("orders reach the fleet, and a turn's way comes back", async () => {
+test('orders change the fleet, and the path of a turn comes back on request', async () => {
   const { host, news, heard, looks } = started([
     { kind: 'start', settings: settings() },
     { kind: 'pace', speed: 8 },
@@ -103,7 +103,7 @@ test("orders reach the fleet, and a turn's way comes back", async () => {
   expect(paths[1]).toBeNull();
 });
 
-test('settings that cannot be are told, and the next ones are served', async () => {
+test('invalid settings are reported, and the next ones are served', async () => {
   const { host, news, heard, looks } = started([
     { kind: 'start', settings: settings({ costs: 'mine' }) },
     { kind: 'kill', engineId: 'prefill-0' },
@@ -116,7 +116,7 @@ test('settings that cannot be are told, and the next ones are served', async () 
   expect(looks().at(-1)!.look.nowMs).toBeGreaterThan(0);
 });
 
-test('a comparison tells how far it is and what came of it, and another order ends it', async () => {
+test('a comparison reports its progress and its result, and the next one cancels it', async () => {
   const load = { ...settings().load, rate: 30 };
   const compare = (seconds: number): LiveOrder => ({
     kind: 'compare',

@@ -1,4 +1,4 @@
-/** Simulated fleets that are watched: time passes as far as it is told to, and everything may change in between. */
+/** Watched simulated fleets: time advances as far as asked, and everything may change in between. */
 import { describe, expect, test } from 'vitest';
 import { comparePolicies } from '../../../src/simulate/live/compare.ts';
 import { LiveFleet } from '../../../src/simulate/live/live-fleet.ts';
@@ -14,8 +14,8 @@ const watched = (change: Partial<LiveSettings> = {}) => {
 
 const ids = ({ engines }: LiveLook) => engines.map(({ engineId, state }) => `${engineId} ${state}`);
 
-describe('a fleet that is watched', () => {
-  test('serves who comes, and tells how each was routed and how long it took', async () => {
+describe('a watched fleet', () => {
+  test('serves arriving requests, and shows how they were routed, latencies, pools and load', async () => {
     const { fleet } = watched();
     await fleet.advance(4000);
     const look = fleet.look();
@@ -46,9 +46,9 @@ describe('a fleet that is watched', () => {
     const busy = look.engines.map((engine) => engine.busy);
     expect(Math.max(...busy)).toBeGreaterThan(0.1);
     expect(Math.max(...busy)).toBeLessThanOrEqual(1);
-    // Once more while time stands.
+    // The same again while time stands still.
     expect(fleet.look().engines.map((engine) => engine.busy)).toEqual(busy);
-    // For the 100 ms between two turns: of five conversations a second none may be there at a given moment.
+    // Holds last for the 100 ms between two turns: with five conversations a second, there may be none at a moment.
     let held = 0;
     for (let ms = 4050; ms <= 6000; ms += 50) {
       await fleet.advance(ms);
@@ -57,7 +57,7 @@ describe('a fleet that is watched', () => {
     expect(held).toBeGreaterThan(0);
   });
 
-  test("shows a turn's way over the router, both engines and the link, in order", async () => {
+  test('shows the path of a turn over the router, both engines and the link, in order', async () => {
     const { fleet } = watched();
     await fleet.advance(4000);
     const ended = fleet.look().decisions.find(({ turn, ttftMs }) => ttftMs !== null && turn === 2)!;
@@ -72,7 +72,7 @@ describe('a fleet that is watched', () => {
     expect(fleet.path('nobody')).toBeNull();
   });
 
-  test('an engine that is looked into tells what lies in its blocks, and of which turn', async () => {
+  test("shows the content of an opened engine's blocks, and of which turn it is", async () => {
     const { fleet } = watched({ load: { ...settings().load, turns: 4 } });
     expect(fleet.look().opened).toBeNull();
     fleet.open('decode-0');
@@ -85,7 +85,7 @@ describe('a fleet that is watched', () => {
       const taken = opened!.blocks.filter(({ use }) => use !== 'left');
       expect(taken).toHaveLength(numBlocks - freeBlocks);
       expect(taken.every(({ conversationId }) => conversationId !== null)).toBe(true);
-      // A system prompt of 128 tokens, which is the first turn's, comes before all else.
+      // A system prompt of 128 tokens, which belongs to the first turn, comes first.
       expect(taken.filter(({ index }) => index < 2).every(({ turn }) => turn === 1)).toBe(true);
       for (const { turn } of taken) turns.add(turn);
     }
@@ -94,7 +94,7 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().opened).toBeNull();
   });
 
-  test('a store beside the engines tells how full it is, who saved and loaded, and what lies below it', async () => {
+  test('shows how full its store is, who saved and loaded, and the tiers below', async () => {
     expect(watched().fleet.look().store).toBeNull();
     const store = { blocks: 24, folderBlocks: 100, eviction: 'lru' } as const;
     // System prompts of four blocks, which every P saves and any engine loads.
@@ -120,14 +120,14 @@ describe('a fleet that is watched', () => {
     expect(tiers).toMatchObject([{ medium: 'folder', room: 100 }]);
     expect(tiers[0]!.blocks).toBeGreaterThan(slots);
     expect(tiers[0]!.read).toBeGreaterThan(0);
-    // Each was in a look.
+    // Every move was in a look.
     const { prefill, decode } = moved;
     expect(sums).toEqual({ saved: prefill.saved + decode.saved, loaded: prefill.loaded + decode.loaded });
     expect(prefill.saved).toBeGreaterThan(0);
     expect(prefill.loaded).toBeGreaterThan(0);
   });
 
-  test('of what was copied into a block it is told whether it came from the store', async () => {
+  test('shows whether what was copied into a block came from the store', async () => {
     const store = { blocks: 500, folderBlocks: 0, eviction: 'lru' } as const;
     const froms = async (change: Partial<LiveSettings>) => {
       const { fleet } = watched(change);
@@ -149,7 +149,7 @@ describe('a fleet that is watched', () => {
     expect([...beside].some((from) => from === 'store' || from === 'either')).toBe(true);
   });
 
-  test('the same seed comes to the same', async () => {
+  test('is the same for the same seed', async () => {
     const looks = [];
     for (let i = 0; i < 2; i++) {
       const { fleet } = watched({ routing: 'least-request' });
@@ -160,7 +160,7 @@ describe('a fleet that is watched', () => {
     expect(looks[0]).toEqual(looks[1]);
   });
 
-  test('another policy takes over while turns are served, and sees what engines told before', async () => {
+  test('changes its routing policy while it serves, and the new one knows the cached prefixes', async () => {
     const { fleet } = watched();
     await fleet.advance(3000);
     fleet.changeRouting('prefix-cache');
@@ -173,7 +173,7 @@ describe('a fleet that is watched', () => {
     expect(requests.failed).toBe(0);
   });
 
-  test('the load follows its rate', async () => {
+  test('follows a changed arrival rate, and refuses conversations that do not fit', async () => {
     const { fleet, said } = watched({ load: { ...settings().load, turns: 1, rate: 2 } });
     await fleet.advance(4000);
     const before = fleet.look().requests;
@@ -189,7 +189,7 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().requests).toMatchObject({ underWay: 0, failed: 0 });
   });
 
-  test('who is killed is gone, others answer, and another takes the place', async () => {
+  test('serves on after an engine is killed, and replaces it when asked', async () => {
     const { fleet, said } = watched();
     await fleet.advance(3000);
     fleet.kill('decode-0');
@@ -208,7 +208,7 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().requests.failed).toBe(0);
   });
 
-  test('engines join after their start, and drain before they leave', async () => {
+  test('lets engines join after their start time, and drain before they leave', async () => {
     const { fleet, said } = watched({ load: { ...settings().load, rate: 2 } });
     await fleet.advance(1000);
     fleet.scale({ prefill: 3, decode: 1 });
@@ -224,7 +224,7 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().events.map(({ event }) => event)).toEqual(['joined', 'leaving', 'left']);
   });
 
-  test('what happened long ago is forgotten, and the rest stands in order', async () => {
+  test('keeps its last 100 events, in order', async () => {
     const { fleet } = watched({ startMs: 1, load: { ...settings().load, rate: 1 } });
     for (let i = 0; i < 60; i++) {
       fleet.kill(
@@ -242,7 +242,7 @@ describe('a fleet that is watched', () => {
     expect(times[0]).toBeGreaterThan(50);
   });
 
-  test('an autoscaler adds engines where many wait', async () => {
+  test('gets engines from its autoscaler if many requests wait', async () => {
     const load = { turns: 1, rate: 24, question: 3000, answer: 4, system: 0, thinkMs: 0 };
     const { fleet } = watched({ prefill: 1, autoscale: 'aibrix-apa', blocks: 512, load });
     await fleet.advance(12_000);
@@ -251,7 +251,7 @@ describe('a fleet that is watched', () => {
     expect(events.map(({ event }) => event)).toContain('decided');
   });
 
-  test('where it cannot keep up, who comes is turned away and counted', async () => {
+  test('turns requests away and counts them if it cannot keep up', async () => {
     const load = { ...settings().load, rate: 4000, question: 1000, system: 0, turns: 1 };
     const { fleet } = watched({ prefill: 1, decode: 1, load });
     await fleet.advance(400);
@@ -261,8 +261,8 @@ describe('a fleet that is watched', () => {
   });
 });
 
-describe('conversations that come', () => {
-  test('share a few system prompts and nothing else, and their lengths scatter about the means', () => {
+describe('arriving conversations', () => {
+  test('share a few system prompts and nothing else, and their lengths average to the means', () => {
     const load = { ...settings().load, turns: 1, question: 200, system: 64 };
     const all = Array.from({ length: 400 }, (_, i) => conversationAt(load, 7, i).turns[0]!);
     const contents = all.map(({ content }) => (content.kind === 'tokens' ? content.tokenIds : []));
@@ -272,19 +272,19 @@ describe('conversations that come', () => {
     expect(Math.abs(mean / 200 - 1)).toBeLessThan(0.1);
   });
 
-  test('come at their rate', () => {
+  test('arrive at their rate, in order', () => {
     const all = [...arrivalsUntil({ ...settings().load, rate: 30, turns: 3 }, 3, 60_000)];
     expect(Math.abs(all.length / 600 - 1)).toBeLessThan(0.1);
     expect(all.every(({ atMs }, i) => i === 0 || atMs >= all[i - 1]!.atMs)).toBe(true);
   });
 });
 
-test('a fleet that cannot hold its longest conversation is refused', () => {
+test('a fleet that cannot hold its longest conversation, or with unknown costs, is refused', () => {
   expect(() => watched({ blocks: 8 })).toThrow('824 tokens, and 8 blocks hold 448: give more blocks');
   expect(() => watched({ costs: 'mine' })).toThrow("no costs 'mine': wanted one of zero, dynamo-mocker");
 });
 
-test('policies are compared over one load, to its end', async () => {
+test('comparePolicies() serves the same load to its end by each policy', async () => {
   const deps = { nextTask, signal: new AbortController().signal, onProgress() {} };
   const policies = ['round-robin', 'random', 'least-request'] as const;
   const one = await comparePolicies(settings(), policies, 4, deps);

@@ -11,7 +11,7 @@ import { Random } from '../../../src/workload/random.ts';
 const BATCHES = 10;
 const EACH = 40;
 
-/** Requests whose fate follows their batch's: `shared` 0 is a draw each, 1 a draw a batch. */
+/** Requests with correlated outcomes: `shared` 0 draws each request's, 1 each batch's. */
 function draw(random: Random, share: number, shared: number): Batch[] {
   return Array.from({ length: BATCHES }, () => {
     const fate = random.float() < share;
@@ -21,8 +21,8 @@ function draw(random: Random, share: number, shared: number): Batch[] {
   });
 }
 
-describe('how sure a share is', () => {
-  it('is a quantile of Student within half a percent', () => {
+describe('the confidence interval of a share', () => {
+  it("uses Student's t quantiles, within half a percent", () => {
     for (const [degrees, table] of [
       [4, 2.776],
       [9, 2.262],
@@ -36,21 +36,18 @@ describe('how sure a share is', () => {
     [0.9, 0],
     [0.6, 0],
     [0.6, 0.5],
-  ])(
-    'covers a share of %d in about 95 of 100 draws, also where neighbours share their fate (%d)',
-    (share, shared) => {
-      const random = new Random(3);
-      const draws = 600;
-      let covered = 0;
-      for (let i = 0; i < draws; i++) {
-        const { low, high } = shareInterval(draw(random, share, shared));
-        if (low <= share && share <= high) covered++;
-      }
-      expect(covered / draws).toBeGreaterThan(0.9);
-    },
-  );
+  ])('covers a share of %d in about 95 of 100 draws, with correlation %d within batches', (share, shared) => {
+    const random = new Random(3);
+    const draws = 600;
+    let covered = 0;
+    for (let i = 0; i < draws; i++) {
+      const { low, high } = shareInterval(draw(random, share, shared));
+      if (low <= share && share <= high) covered++;
+    }
+    expect(covered / draws).toBeGreaterThan(0.9);
+  });
 
-  it('is wider where neighbours share their fate, and never sure of all', () => {
+  it('is wider if outcomes are correlated within batches, and never excludes a failure', () => {
     const width = (batches: Batch[]): number => {
       const { low, high } = shareInterval(batches);
       return high - low;
@@ -66,7 +63,7 @@ describe('how sure a share is', () => {
     expect(shareInterval([])).toEqual({ low: 0, high: 1 });
   });
 
-  it('tells two apart by what batches have in common', () => {
+  it('tells two shares apart by pairs of batches with the same arrivals', () => {
     const random = new Random(5);
     const hard = Array.from({ length: BATCHES }, () => random.int(10, 40));
     const one = hard.map((good) => ({ asked: 42, good }));
@@ -75,7 +72,7 @@ describe('how sure a share is', () => {
     expect(differenceInterval(better, one, true).low).toBeGreaterThan(0);
     expect(differenceInterval(one, one, true)).toEqual({ low: 0, high: 0 });
     expect(differenceInterval(shuffled, one, true).low).toBeLessThan(0);
-    // Of other arrivals, which have nothing in common: as unsure as both are.
+    // With different arrivals there are no pairs: the interval combines those of both.
     const { low, high } = differenceInterval(better, one, false);
     expect(low).toBeLessThan(0);
     expect((low + high) / 2).toBeCloseTo(2 / 42);

@@ -1,4 +1,4 @@
-/** Plans for tests: engines with times that a reader can add up, asked by a trace with even gaps or by draws. */
+/** Plans for tests: engines with times that are easy to add up, and loads from a trace with even gaps or from draws. */
 
 import { promisesRun } from '../../../src/cli/simulate/promises-run.ts';
 import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/linear.ts';
@@ -20,7 +20,7 @@ import { fleetOptions } from '../simulated.ts';
 export const SERVICE_MS = 100;
 const TOKENS = 100;
 
-/** A prompt takes P 100 ms whatever runs beside it; tokens take D 1 ms each step. */
+/** A prompt takes P 100 ms, whatever else runs; a step takes D 0.1 ms per request. */
 const costs = linearCosts(
   simulationCostsSchema.parse({
     kvferry_simulation_costs: 1,
@@ -30,14 +30,14 @@ const costs = linearCosts(
   }),
 );
 
-/** One turn each, all different, at even gaps: `perSecond` by itself. */
+/** Conversations of one turn, all different, at even gaps: `perSecond` unless rescaled. */
 export const evenTrace = (requests: number, perSecond: number, outputTokens = 4): PlannedLoad =>
   traceAt(
     Array.from({ length: requests }, (_, i) => (1000 * (i + 1)) / perSecond),
     outputTokens,
   );
 
-/** The same at times of its own. */
+/** The same at these times. */
 export function traceAt(timesMs: readonly number[], outputTokens = 4): PlannedLoad {
   const turns = timesMs.map((ms, index) => ({
     ...{ index, line: index + 1, conversationId: `c${index}`, turn: 1 },
@@ -49,7 +49,7 @@ export function traceAt(timesMs: readonly number[], outputTokens = 4): PlannedLo
   return traceLoad(turns, new TraceTokens(500, 1));
 }
 
-/** The same by draws; a turn's prompt has so many tokens more than the one before and its answer. */
+/** The same with drawn arrivals; each turn adds TOKENS tokens to the conversation so far. */
 export function drawnLoad(requests: number, { turns = 1, thinkMs = 0, outputTokens = 4 } = {}): PlannedLoad {
   const random = new Random(7);
   const turn = () => ({

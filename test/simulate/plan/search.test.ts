@@ -1,4 +1,4 @@
-/** Searches whose answers a reader can work out. */
+/** Searches whose results can be worked out by hand. */
 import { describe, expect, it, vi } from 'vitest';
 import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/plan/candidate.ts';
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
@@ -9,7 +9,7 @@ import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/tri
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
 
-// Some dozen simulations each.
+// Dozens of simulations each.
 vi.setConfig({ testTimeout: 180_000 });
 
 const slo = (ttftMs: number | null, tpotMs: number | null = null, attainment = 0.9): Slo => ({
@@ -25,8 +25,8 @@ describe('the fewest engines', () => {
   it.each([
     [9, 1],
     [27, 3],
-  ])('even arrivals of %d a second at 100 ms each want %d P, and one D', async (rate, wanted) => {
-    // D/D/c: nobody waits up to rate x service = c, and the queue grows without end beyond.
+  ])('for even arrivals of %d a second at 100 ms each are %d P and one D', async (rate, wanted) => {
+    // D/D/c: no request waits up to rate x service = c; beyond that, the queue grows without end.
     expect(Math.ceil((rate * SERVICE_MS) / 1000)).toBe(wanted);
     const { chosen, oneFewer } = await fewestEngines(searchOf(evenTrace(90, rate), slo(250)), rate);
     expect(counts(chosen)).toEqual([wanted, 1]);
@@ -34,7 +34,7 @@ describe('the fewest engines', () => {
     if (wanted > 1) expect(oneFewer!.met).toBe(false);
   });
 
-  it('with exponential gaps as many as trying each number one by one gives', async () => {
+  it('with exponential gaps are as many as trying each number in turn gives', async () => {
     const rate = 20;
     const search = searchOf(drawnLoad(100), slo(300));
     const { chosen } = await fewestEngines(search, rate);
@@ -47,8 +47,8 @@ describe('the fewest engines', () => {
     expect(chosen!.candidate.prefill).toBeGreaterThan((rate * SERVICE_MS) / 1000);
   });
 
-  it('D is what lacks where tokens are slow; P must keep up, though nothing limits TTFT', async () => {
-    // A step takes 0.1 ms a row: a D makes 10,000 tokens a second, and 40 x 600 come.
+  it('include enough D for the TPOT limit, and enough P to keep up even without a TTFT limit', async () => {
+    // A step takes 0.1 ms a row: a D generates 10,000 tokens a second, and 40 x 600 are wanted.
     const search = searchOf(evenTrace(60, 40, 600), slo(null, 2));
     const { chosen } = await fewestEngines(search, 40);
     const [prefill, decode] = counts(chosen)!;
@@ -57,7 +57,7 @@ describe('the fewest engines', () => {
     expect(chosen!.verdict).toBe('STABLE');
   });
 
-  it('never more for a looser SLO, nor fewer for more load', async () => {
+  it('are never more for a looser SLO, and are more for more load', async () => {
     const load = drawnLoad(60);
     const engines = async (ttftMs: number, rate: number, attainment = 0.9): Promise<number> => {
       const { chosen } = await fewestEngines(searchOf(load, slo(ttftMs, null, attainment)), rate);
@@ -72,7 +72,7 @@ describe('the fewest engines', () => {
     expect(await engines(300, 40)).toBeGreaterThan(looser);
   });
 
-  it('says what is closest where no engine is fast enough, and that idle ones are not either', async () => {
+  it('are none if no engine is fast enough; the closest fleet and an idle one are reported', async () => {
     const { chosen, closest, idle } = await fewestEngines(searchOf(evenTrace(80, 10), slo(50)), 10);
     expect(chosen).toBeNull();
     expect(closest!.share).toBe(0);
@@ -80,7 +80,7 @@ describe('the fewest engines', () => {
     expect(idle!.ttftMs!.p90).toBeCloseTo(SERVICE_MS, -1);
   });
 
-  it('says that a load is unstable where there may be no more engines', async () => {
+  it('are none if more than maxEngines are needed, though an idle fleet meets the SLO', async () => {
     const search = searchOf(evenTrace(80, 100), slo(300), { maxEngines: 4 });
     const { chosen, closest, idle } = await fewestEngines(search, 100);
     expect(chosen).toBeNull();
@@ -88,15 +88,15 @@ describe('the fewest engines', () => {
     expect(idle!.met).toBe(true);
   });
 
-  it('replica mode is tried where numbers allow, and the fleet has its rolesets', async () => {
+  it('are placed as replicas if the search space says so', async () => {
     const search = searchOf(evenTrace(40, 18), slo(250), { placements: ['replica'] });
     const { chosen } = await fewestEngines(search, 18);
     expect(chosen!.met).toBe(true);
     expect(chosen!.candidate.placement).toBe('replica');
   });
 
-  it('where conversations stay long, for the rate that was asked for, and not for what comes while they gather', async () => {
-    // Each of six turns takes P 100 ms at least, and two seconds pass between them: of 20 a second, 3.3 come at first.
+  it('are for the full rate if conversations last long, not for the lower rate at first', async () => {
+    // Each of six turns takes P at least 100 ms, and two seconds pass between them: at first, 3.3 of 20 a second arrive.
     const rate = 20;
     const search = searchOf(drawnLoad(1600, { turns: 6, thinkMs: 2000 }), slo(1000), {}, 100);
     const { chosen } = await fewestEngines(search, rate);
@@ -106,10 +106,10 @@ describe('the fewest engines', () => {
   });
 });
 
-describe('a fleet that fills', () => {
+describe('a fleet that is filling up', () => {
   const load = () => drawnLoad(1600, { turns: 6, thinkMs: 2000, outputTokens: 150 });
 
-  it('is not held to be overloaded by a short simulation, nor by a long one before it had its warm-up', async () => {
+  it('is not rejected as overloaded by a short simulation; a long one gets a warm-up', async () => {
     const keeps = { ...slo(1000), attainment: 0.8 };
     const fleet = { prefill: 6, decode: 1 };
     const verdicts = new Set<string>();
@@ -124,11 +124,11 @@ describe('a fleet that fills', () => {
       const long = await searchOf(load(), keeps, {}, 200, seed).trials.run(trial);
       expect(long.withWarmUp).toBeGreaterThan(200);
     }
-    // Of a simulation as short as this the verdict is the seed's luck: what matters is that it is not heeded.
+    // The verdict on a simulation as short as this depends on the seed. What matters is that it is ignored.
     expect(verdicts).toContain('OVERLOADED');
   });
 
-  it('is judged once requests come as often as was asked for', async () => {
+  it('is judged once requests arrive at nearly the full rate', async () => {
     const perSecond = 20;
     const { trials, space } = searchOf(
       drawnLoad(1600, { turns: 6, thinkMs: 2000, outputTokens: 60 }),
@@ -137,15 +137,15 @@ describe('a fleet that fills', () => {
       200,
     );
     const candidate = { ...firstPolicy(space), prefill: 6, decode: 2 };
-    // At 17.6 a second, of which 96% keep it, it would be taken to do.
+    // At 17.6 a second, where 96% meet the SLO, it would pass.
     const outcome = await trials.run({ candidate, perSecond, sample: 200 });
     expect((1000 * outcome.asked) / outcome.overMs).toBeGreaterThan(0.9 * perSecond);
     expect(outcome.met).toBe(false);
   });
 });
 
-it('a fleet that is given up is overloaded, though nothing that ended says so', async () => {
-  // All come within 16 ms: none has its answer when more wait than any fleet that keeps up has.
+it('a trial that is stopped early counts as overloaded, even if no request has ended', async () => {
+  // All arrive within 16 ms: before any has its answer, more wait than in any fleet that keeps up.
   const requests = 16_000;
   const rate = requests / 0.016;
   const { trials, space } = searchOf(evenTrace(requests, rate), slo(null, 2));
@@ -155,7 +155,7 @@ it('a fleet that is given up is overloaded, though nothing that ended says so', 
   expect(outcome).toMatchObject({ share: 0, ttftMs: null, verdict: 'OVERLOADED', met: false });
 });
 
-/** Trials of which it is known what each candidate bears, requests a second. */
+/** Trials in which it is known what each candidate sustains, requests a second. */
 function knowing(bears: (candidate: Candidate) => number): Trials {
   const run = async (trial: Trial): Promise<Outcome> => {
     const share = Math.min(1, 0.95 * (bears(trial.candidate) / trial.perSecond));
@@ -174,8 +174,8 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
   return { slo: slo(250), run, runAll } as Partial<Trials> as Trials;
 }
 
-describe('a fleet of as many of a role as there may be', () => {
-  /** Of which each P bears ten a second, made as fleets are: one that cannot be throws. */
+describe('a fleet at the maximum number of engines of a role', () => {
+  /** A search in which each P sustains ten a second; a fleet that cannot be built throws. */
   function asked(): Search {
     const bears = (one: Candidate): number => {
       optionsOf(one, fleetOptions());
@@ -184,17 +184,17 @@ describe('a fleet of as many of a role as there may be', () => {
     return { ...searchOf(evenTrace(60, 10), slo(250), { maxEngines: 128 }), trials: knowing(bears) };
   }
 
-  it('is not split or enlarged beyond that, for the fewest engines', async () => {
+  it('is not split or enlarged beyond it for the fewest engines', async () => {
     const { chosen } = await fewestEngines(asked(), 640);
     expect(counts(chosen)).toEqual([64, 1]);
   });
 
-  it.each([66, 128])('is not split beyond that, for the best rate of %d engines', async (engines) => {
+  it.each([66, 128])('is not split beyond it for the best rate of %d engines', async (engines) => {
     const { chosen } = await bestGoodput(asked(), engines, 5);
     expect(counts(chosen!.best)).toEqual([64, engines - 64]);
   });
 
-  it('where no split is near, the nearest is', () => {
+  it('gets the nearest possible split if none is near', () => {
     expect(splitsNear({ prefill: 1, decode: 64 }, 67, 1)).toEqual([{ prefill: 3, decode: 64 }]);
     expect(splitsNear({ prefill: 1, decode: 3 }, 4, 1)).toEqual([
       { prefill: 1, decode: 3 },
@@ -203,7 +203,7 @@ describe('a fleet of as many of a role as there may be', () => {
   });
 });
 
-describe('the front', () => {
+describe('the Pareto front', () => {
   const outcome = (prefill: number, share: number, [p50, p90]: [number, number], tpotMs = 5) =>
     ({
       candidate: { ...firstPolicy(searchOf(evenTrace(1, 1), slo(250)).space), prefill, decode: 1 },
@@ -215,11 +215,11 @@ describe('the front', () => {
     return front.rows.map(({ candidate }) => candidate.prefill);
   };
 
-  it('has of each number of engines the best, unless fewer are as good in every respect', () => {
+  it('has the best fleet of each size, unless a smaller one is as good in every respect', () => {
     const three = outcome(3, 0.95, [100, 200]);
     expect(prefills([outcome(2, 0.5, [150, 900]), three])).toEqual([2, 3]);
     expect(prefills([three, outcome(4, 0.95, [100, 200]), outcome(5, 0.93, [110, 210])])).toEqual([3]);
-    // In one respect each it is better.
+    // Better in one respect each.
     expect(prefills([three, outcome(4, 0.96, [100, 200])])).toEqual([3, 4]);
     expect(prefills([three, outcome(4, 0.95, [90, 200])])).toEqual([3, 4]);
     expect(prefills([three, outcome(4, 0.95, [100, 200], 4)])).toEqual([3, 4]);
@@ -227,7 +227,7 @@ describe('the front', () => {
   });
 });
 
-it('two that counted other arrivals are not held against each other in pairs', () => {
+it('outcomes that counted different arrivals are not compared in pairs', () => {
   const outcome = (more: number, withWarmUp: number) =>
     ({
       batches: [10, 35, 20, 30, 15].map((good) => ({ asked: 40, good: good + more })),
@@ -241,12 +241,12 @@ describe('the best rate', () => {
   it.each([
     [2, 1],
     [3, 2],
-  ])('%d engines: %d P at 100 ms each bear ten a second each', async (engines, prefill) => {
+  ])('of %d engines is ten a second for each of %d P at 100 ms a prompt', async (engines, prefill) => {
     const search = searchOf(evenTrace(60, 10), slo(250));
     const { chosen, front } = await bestGoodput(search, engines, 7);
     expect(counts(chosen!.best)).toEqual([prefill, engines - prefill]);
     const rate = (1000 * prefill) / SERVICE_MS;
-    // What has to wait at the end of the sample may do so within the SLO: a little above, never below.
+    // Requests at the end of the sample may wait within the SLO, so the rate may be a little above.
     expect(chosen!.best.perSecond).toBeGreaterThan(rate * 0.97);
     expect(chosen!.best.perSecond).toBeLessThan(rate * 1.08);
     expect(chosen!.above!.perSecond).toBeGreaterThan(chosen!.best.perSecond);
@@ -254,7 +254,7 @@ describe('the best rate', () => {
     expect(rates).toEqual(rates.toSorted((a, b) => a - b));
   });
 
-  it('among more splits than are raced, however low the rate at which the worst of them begins', async () => {
+  it('is found among more splits than are raced, however low the rate of the worst of them', async () => {
     const rounds: Round[] = [];
     const routings = [roundRobin, { name: 'least-request', parameters: {} }];
     const search = {
@@ -266,13 +266,13 @@ describe('the best rate', () => {
     expect(counts(chosen!.best)).toEqual([39, 1]);
     expect(chosen!.best.candidate.routing.name).toBe('least-request');
     expect(chosen!.best.perSecond).toBeGreaterThan(395 * 0.97);
-    // Routing is compared on the best split and its neighbours: beside 39 P and a D only 38 and 2.
+    // Routing is compared on the best split and its neighbours: next to 39 P and 1 D, only 38 and 2.
     const compared = rounds.find(({ what }) => what === 'routing policies')!;
     expect(compared.candidates).toBe(2 * routings.length);
   });
 
-  it('tells no rate at which so many requests do not come, and finds one from whatever short rounds bore', async () => {
-    // Conversations stay for 100 ms a turn and more; the SLO is kept however much comes.
+  it('is a rate at which requests do arrive, also if conversations last long', async () => {
+    // Conversations last at least 100 ms a turn; the SLO is met at any rate.
     const search = searchOf(drawnLoad(60, { turns: 10 }), slo(60_000));
     const { chosen, front } = await bestGoodput(search, 8, 7);
     expect(chosen).not.toBeNull();
@@ -282,16 +282,16 @@ describe('the best rate', () => {
     }
   });
 
-  it('finds one for a trace that begins slower than it goes on', async () => {
-    // 100 ms apart, then 20: 27 a second in all, and ten in the sample.
+  it('is found for a trace that begins slower than it continues', async () => {
+    // 100 ms apart, then 20 ms: 27 a second in all, and ten in the sample.
     const times = Array.from({ length: 300 }, (_, i) => 100 * Math.min(i + 1, 60) + 20 * Math.max(0, i - 59));
     const { chosen } = await bestGoodput(searchOf(traceAt(times), slo(250), {}, 60), 2, 10);
     expect(chosen!.best.due).toBe(chosen!.best.asked);
-    // A P takes ten prompts a second: the whole trace may go on 2.8 times as fast as that.
+    // A P serves ten prompts a second; the whole trace may run 2.8 times as fast as that.
     expect(chosen!.best.perSecond).toBeGreaterThan(20);
   });
 
-  it('says what is closest where no rate keeps the SLO', async () => {
+  it('is none if no rate meets the SLO, and the closest outcome is reported', async () => {
     const { chosen, closest } = await bestGoodput(searchOf(evenTrace(30, 10), slo(50)), 2, 10);
     expect(chosen).toBeNull();
     expect(closest!.met).toBe(false);
@@ -299,7 +299,7 @@ describe('the best rate', () => {
 });
 
 describe('successive halving', () => {
-  it('gives half of the candidates twice the requests, down to two at full length', async () => {
+  it('gives the better half of the candidates twice the requests, down to two at full length', async () => {
     const rounds: Round[] = [];
     const search = searchOf(drawnLoad(160), slo(300));
     const base = firstPolicy(search.space);
