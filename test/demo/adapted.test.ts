@@ -1,4 +1,4 @@
-/** Who reads the page in other sizes, spacings and colours than its own, or is quicker than its address. Nothing is cut off or lost. */
+/** The page in other sizes, spacings and colours, and under very quick input: nothing is cut off or lost. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
@@ -10,7 +10,7 @@ import { openPage, servePage, settingsOf, simulated, until } from './page.ts';
 const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
-/** At the end of the recorded run of that lesson, or of the one that comes with the page. */
+/** Opens the page at the end of the recorded run of the lesson in `hash`, or of the shipped one. */
 async function openAtEnd(hash: string, width: number): Promise<Page> {
   const { page } = await openPage(browser(), `${served().url}${hash}`, { width, height: 844 });
   onTestFinished(() => page.close());
@@ -25,7 +25,7 @@ const tooWide = (page: Page) => page.evaluate('document.documentElement.scrollWi
 const SPACED = `* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }
   p { margin-bottom: 2em !important; }`;
 
-test("320 pixels wide, as 1,280 are at 400%: nothing lies beside the page, the head's list and tables neither", async () => {
+test('at 320 pixels wide (1,280 at 400% zoom) the page, the lesson list and tables do not overflow sideways', async () => {
   const page = await openAtEnd('', 320);
   await page.locator('.lesson-menu summary').click();
   await page.getByRole('navigation').getByRole('button').first().waitFor();
@@ -36,7 +36,7 @@ test("320 pixels wide, as 1,280 are at 400%: nothing lies beside the page, the h
   expect(await tooWide(page)).toBe(0);
 });
 
-test('a recording of a model with a long address is named within the page', async () => {
+test('the title of a recording with a long model address fits into the page', async () => {
   const page = await openAtEnd('', 390);
   const file = path.join(import.meta.dirname, '../../demo/recordings/lesson-3.json');
   const title = `https://huggingface.co/${'organisation'.repeat(8)}/resolve/main, bidirectional, 1 turn`;
@@ -51,7 +51,7 @@ test('a recording of a model with a long address is named within the page', asyn
   expect(await tooWide(page)).toBe(0);
 });
 
-test('with the widest spacing of text what happened can be read to its end, on the narrowest too', async () => {
+test("with WCAG's widest text spacing the story is not cut off at 320 pixels", async () => {
   const page = await openAtEnd('#lesson=12', 320);
   await page.addStyleTag({ content: SPACED });
   const cut = await page
@@ -60,7 +60,7 @@ test('with the widest spacing of text what happened can be read to its end, on t
   expect(cut).toEqual([0, 0]);
 });
 
-test("with the visitor's own colours bars and drawings keep theirs, and what is chosen is told apart", async () => {
+test('with forced colours, bars and drawings keep their colours and the chosen option stands out', async () => {
   const page = await openAtEnd('', 1280);
   await page.emulateMedia({ forcedColors: 'active', colorScheme: 'dark' });
   const colours = (where: string) =>
@@ -69,7 +69,7 @@ test("with the visitor's own colours bars and drawings keep theirs, and what is 
       .evaluateAll((all) => new Set(all.map((one) => getComputedStyle(one).backgroundColor)).size);
   expect(await colours('.race .stage-bar-part')).toBeGreaterThan(2);
   expect(await colours('.segments button')).toBe(2);
-  // Dark ink on the ground of light, whatever the visitor's is.
+  // The light theme keeps its light background whatever the visitor's colours are.
   await page.getByLabel('Light or dark').selectOption('light');
   const ground = () =>
     page
@@ -79,7 +79,7 @@ test("with the visitor's own colours bars and drawings keep theirs, and what is 
   await expect.poll(ground).toBe('rgb(255, 255, 255)');
 });
 
-/** As Safari has it; this Chromium is told to take all. */
+/** Safari's limit on history changes; this Chromium is configured to accept all. */
 const FEW_CHANGES = `{
   const made = [];
   const replace = history.replaceState.bind(history);
@@ -91,7 +91,7 @@ const FEW_CHANGES = `{
   };
 }`;
 
-test('a rate that is dragged on and on is in force and in the address in the end, and no browser refuses a change', async () => {
+test('a rate slider dragged for long ends up applied and in the address, without exceeding the history limit', async () => {
   const { page, errors } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
   await page.addInitScript(FEW_CHANGES);

@@ -1,4 +1,4 @@
-/** axe-core in a page: what it calls serious or critical, as sentences. */
+/** Runs axe-core in a page and returns serious and critical violations as sentences. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -13,16 +13,15 @@ interface Violation {
 }
 
 /**
- * Of what is no fault only a place is told, and nothing is fetched: a page with a lesson takes half the time. The first words
- * that were said, those that are lit, and the first rows of a drawing's table stand for the others, which are as they are:
- * there are hundreds.
+ * Passing checks are not listed in detail and nothing is preloaded, which halves the time for a page with a lesson. The
+ * first words of the chat, lit words and the first rows of each table stand for the hundreds of others like them.
  */
 const RUN = `axe.run(
   { exclude: ['.word ~ .word ~ .word:not([data-lit=true])', '.as-table-body tr ~ tr ~ tr ~ tr'] },
   { resultTypes: ['violations'], preload: false },
 ).then((result) => result.violations)`;
 
-/** On its way a colour may have too little contrast; where it stays is what counts. */
+/** Waits for colour transitions: contrast counts only when they have ended. */
 const UNTIL_COLOURS_STAY = `Promise.allSettled(
   document.getAnimations().flatMap((one) => (one instanceof CSSTransition ? [one.finished] : [])),
 )`;

@@ -1,6 +1,6 @@
 /**
- * A headless Chromium for tests: the one that @sparticuz/chromium carries (Linux x64), unpacked once beside the other
- * caches with the libraries, fonts and software GPU that come with it. KVFERRY_BROWSER names another executable.
+ * A headless Chromium for tests: the one in @sparticuz/chromium (Linux x64), unpacked once into the cache folder with its
+ * libraries, fonts and software GPU. KVFERRY_BROWSER names another executable.
  */
 import {
   chmodSync,
@@ -62,7 +62,7 @@ async function untar(archive: string, folder: string): Promise<void> {
   await pipeline(createReadStream(path.join(packed, `${archive}.tar.br`)), createBrotliDecompress(), entries);
 }
 
-/** The package's own names folders that only its cloud host has: without fonts a page shows no text at all. */
+/** Replaces the package's fontconfig, which names folders of its cloud host: without fonts a page shows no text. */
 function fontConfig(folder: string): string {
   const file = path.join(folder, 'fonts-here.conf');
   if (existsSync(file)) return file;
@@ -85,14 +85,14 @@ export interface LaunchOptions {
   webgpu: boolean;
 }
 
-/** The caller closes it. */
+/** The caller must close the browser. */
 export async function launchBrowser({ webgpu }: LaunchOptions = { webgpu: true }): Promise<Browser> {
   const chosen = process.env.KVFERRY_BROWSER;
   const folder = chosen ? null : await unpack();
   const gpu = webgpu
     ? ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader']
     : ['--disable-features=WebGPU', '--disable-gpu'];
-  // Without a language Chromium calls itself 'en-US@posix', which Intl refuses.
+  // Without a language Chromium reports 'en-US@posix', which Intl refuses.
   const env: Record<string, string> = {
     ...(process.env as Record<string, string>),
     LANG: 'en_US.UTF-8',

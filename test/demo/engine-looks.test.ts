@@ -1,17 +1,17 @@
-/** What the fleet's view makes of a real engine that ends while it is looked at. */
+/** How the fleet view shows a real engine that ends while it is being inspected. */
 import { expect, it } from 'vitest';
 import { EngineLooks } from '../../demo/src/fleet/real/engine-looks.ts';
 import { EngineDeadError } from '../../src/errors.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 
-/** One that nobody has been told the end of, and that answers with an error. */
+/** An engine not yet known to have ended, whose answers fail with `error`. */
 function answering(error: Error): ThreadEngine {
   const refuse = () => Promise.reject(error);
   const inspection = { blocks: refuse, stats: refuse };
   return { engineId: 'decode-0', role: 'decode', ended: null, inspection } as unknown as ThreadEngine;
 }
 
-it('an engine whose thread says that it is ending leaves, and has ended once the fleet knows', async () => {
+it('an engine whose thread reports its end is shown as leaving, and as ended once the fleet knows', async () => {
   const ending = answering(new EngineDeadError('the engine is not running: start it again'));
   const { engine, blocks } = await new EngineLooks().of(ending, true, 0);
   expect([engine.engineId, engine.state, blocks]).toEqual(['decode-0', 'leaving', null]);
@@ -21,7 +21,7 @@ it('an engine whose thread says that it is ending leaves, and has ended once the
   });
 });
 
-it('any other error is nobody’s end', async () => {
+it('any other error of an engine is passed on', async () => {
   await expect(new EngineLooks().of(answering(new TypeError('no such thing')), true, 0)).rejects.toThrow(
     'no such',
   );

@@ -1,9 +1,9 @@
-/** A fleet that nobody watches any more starts nothing. */
+/** A fleet that is no longer watched starts nothing. */
 import { expect, it, vi } from 'vitest';
 
 const workers = vi.hoisted(() => ({ started: 0 }));
 
-it('what was measured for it comes when it was left: nothing is begun, and who comes back finds it', async () => {
+it('a measurement that arrives after the fleet view was left starts no worker and is used on return', async () => {
   vi.stubGlobal('location', { hash: '#view=fleet', href: 'http://localhost/#view=fleet' });
   vi.stubGlobal('history', { replaceState: () => {} });
   vi.stubGlobal('addEventListener', () => {});

@@ -1,4 +1,4 @@
-/** What is said of a fleet by the way. */
+/** The notes of the fleet view. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Notes } from '../../demo/src/fleet/notes.ts';
 
@@ -7,13 +7,13 @@ afterEach(() => void vi.useRealTimers());
 
 const told = (notes: Notes) => notes.said.value.map(({ message }) => message);
 
-it('stays as long as it takes to be read, from when it was said last', () => {
+it('a note stays for its reading time, counted from when it was last repeated', () => {
   const notes = new Notes();
   notes.say('rate is to be 999');
   const [first] = notes.said.value;
   vi.advanceTimersByTime(10_000);
   notes.say('rate is to be 999');
-  // Another, for whoever draws it: the first one was fading.
+  // It gets a new id, so that the view redraws it: the first one was fading.
   expect(notes.said.value).toHaveLength(1);
   expect(notes.said.value[0]!.id).not.toBe(first!.id);
   vi.advanceTimersByTime(10_000);
@@ -22,7 +22,7 @@ it('stays as long as it takes to be read, from when it was said last', () => {
   expect(told(notes)).toEqual([]);
 });
 
-it('a long one stays longer; of more than three the last are told', () => {
+it('a long note stays longer, and only the last three notes are shown', () => {
   const notes = new Notes();
   const long = 'word '.repeat(60);
   notes.say(long);

@@ -1,4 +1,4 @@
-/** Real engines in the fleet's view, in a real browser; and without WebGPU, that there are none. */
+/** Real engines in the fleet view in a real browser, and simulation instead without WebGPU. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
@@ -19,11 +19,11 @@ const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
 
-describe('with WebGPU', () => {
+describe('the fleet view with WebGPU', () => {
   const withGpu = whileTesting(launchBrowser);
 
-  describe("beside the page's own engines", () => {
-    test('starts none of them while a fleet is shown, and becomes the real one', async () => {
+  describe("and the page's own engines", () => {
+    test('does not start them while a simulated fleet is shown, and can hand its settings to them', async () => {
       const hash =
         '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.decode=1&fleet.routing=least-request&fleet.mode=unidirectional';
       const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
@@ -39,14 +39,14 @@ describe('with WebGPU', () => {
       const measure = page.getByRole('button', { name: "Use this computer's times" });
       expect(await measure.isEnabled()).toBe(true);
       expect(errors).toEqual([]);
-      // What fails leaves the button as it was.
+      // A failed measurement leaves the button enabled.
       await page.evaluate("kvferry.actions.measureCosts = () => Promise.reject(new Error('no'))");
       await measure.click();
       await expect.poll(() => measure.isEnabled()).toBe(true);
       await page.close();
     });
 
-    /** The engines are there, and what they take is just measured. */
+    /** Opens the fleet view and starts a measurement of this computer's times. */
     const measuring = async (): Promise<OpenedPage> => {
       const hash = '#view=fleet&model=nano&turns=1&maxTokens=8&speed=live&fleet.prefill=1&fleet.decode=1';
       const opened = await openPage(withGpu(), `${served().url}${hash}`);
@@ -56,7 +56,7 @@ describe('with WebGPU', () => {
       return opened;
     };
 
-    test('starts them to measure what they take, and they talk once they are looked at', async () => {
+    test('starts them to measure times, and they serve turns once their view is opened', async () => {
       const { page, errors } = await measuring();
       expect(page.workers()).toHaveLength(3);
       expect(await page.getByRole('progressbar', { name: 'Measuring' }).isVisible()).toBe(true);
@@ -70,7 +70,7 @@ describe('with WebGPU', () => {
       await page.close();
     });
 
-    test('talk once measuring is over, where they are looked at before', async () => {
+    test('serves turns after the measurement if their view was opened during it', async () => {
       const { page, errors } = await measuring();
       await page.getByRole('button', { name: 'To P and D' }).click();
       await page.evaluate('kvferry.actions.stop()');
@@ -93,7 +93,7 @@ describe('with WebGPU', () => {
     const answered = (page: Page, atLeast: number) =>
       page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`);
 
-    /** Nobody asks, and nobody thinks of a second question. */
+    /** Waits until no request is in flight and every conversation has had its second turn. */
     const atRest = (page: Page) =>
       page.waitForFunction(`(() => {
         const { requests, decisions } = kvferryFleet.look.value;
@@ -101,10 +101,10 @@ describe('with WebGPU', () => {
         return requests.underWay === 0 && [...last.values()].every((turn) => turn === 2);
       })()`);
 
-    test('serve the same load by the same router, and are looked into', async () => {
+    test('serve the same load with the same router, and their blocks can be inspected', async () => {
       const { page } = opened;
       await answered(page, 2);
-      // Two engines, and no thread that simulates.
+      // Two engine workers and no simulation worker.
       expect(page.workers()).toHaveLength(2);
       expect(await enginesOf(page)).toEqual(['prefill-0 serving', 'decode-0 serving']);
       await expect
@@ -121,7 +121,7 @@ describe('with WebGPU', () => {
       await expect.poll(() => blocks.locator('.inspector').innerText()).toMatch(/D · block \d/);
     });
 
-    test('come to rest where the load is held, and tell the way of each turn', async () => {
+    test('become idle when the load is paused, and the path of each turn can be shown', async () => {
       const { page } = opened;
       await page.getByRole('button', { name: 'Pause the load' }).click();
       await atRest(page);
@@ -136,7 +136,7 @@ describe('with WebGPU', () => {
       );
     });
 
-    test('are killed, replaced and added, and no request fails', async () => {
+    test('can be killed, replaced and added without a failed request', async () => {
       const { page } = opened;
       await page.getByRole('button', { name: 'Kill D0' }).click();
       await expect.poll(() => enginesOf(page)).toContain('decode-0 ended');
@@ -145,7 +145,7 @@ describe('with WebGPU', () => {
       const more = page.getByRole('button', { name: 'Start one more P' });
       await more.click();
       await expect.poll(() => enginesOf(page)).toContain('prefill-1 serving');
-      // As many as there may be.
+      // The maximum is reached.
       await expect.poll(() => more.isDisabled()).toBe(true);
       await page.getByLabel('Routing').selectOption('least-request');
       const before = await page.evaluate<number>('kvferryFleet.look.value.requests.answered');
@@ -157,7 +157,7 @@ describe('with WebGPU', () => {
       expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
     });
 
-    test('end where simulated ones are chosen', async () => {
+    test('end when simulated engines are chosen', async () => {
       const { page, errors } = opened;
       await page.getByRole('button', { name: 'simulated', exact: true }).click();
       await simulated(page, 0.3);
@@ -168,7 +168,7 @@ describe('with WebGPU', () => {
   });
 });
 
-test('without WebGPU the fleet is simulated, and says why; more than there can be is said', async () => {
+test('without WebGPU the fleet is simulated with the reason shown, and too many real engines are reported', async () => {
   const { page, errors } = await open('#view=fleet&fleet.engines=real&fleet.prefill=8');
   await simulated(page, 0.1);
   await expect

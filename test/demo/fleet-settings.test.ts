@@ -1,4 +1,4 @@
-/** What can be had of a fleet's settings where its engines are real. */
+/** The limits of fleet settings, with simulated and real engines. */
 import { expect, test } from 'vitest';
 import {
   checkFleet,
@@ -10,7 +10,7 @@ import {
 
 const real = { ...defaultFleet, engines: 'real' } as const;
 
-test('real engines are few: what is more gives way, by name', () => {
+test('settings beyond the limits of real engines are reduced, each with a named problem', () => {
   const asked = { ...real, prefill: 8, decode: 2, blocks: 4096 };
   const { settings, problems } = withinReach(asked);
   expect(settings).toEqual({ ...asked, prefill: 2, blocks: 1024 });
@@ -22,7 +22,7 @@ test('real engines are few: what is more gives way, by name', () => {
   expect(withinReach(simulated)).toEqual({ settings: simulated, problems: [] });
 });
 
-test('a store is given in blocks; a folder lies below a store, and real engines have none', () => {
+test('a store is set in blocks; its folder needs a store, and real engines have no folder', () => {
   expect(liveOf(defaultFleet, null).store).toBeNull();
   const asked = { ...defaultFleet, store: 100, storeFolder: 500, storeEviction: 'lru' } as const;
   expect(withinReach(asked)).toEqual({ settings: asked, problems: [] });
@@ -35,16 +35,18 @@ test('a store is given in blocks; a folder lies below a store, and real engines 
   });
   const inReal = withinReach({ ...asked, engines: 'real' });
   expect(inReal.settings).toMatchObject({ store: 100, storeFolder: 0 });
-  expect(inReal.problems).toEqual([expect.stringContaining('storeFolder is 500: real engines on this page have none')]);
+  expect(inReal.problems).toEqual([
+    expect.stringContaining('storeFolder is 500: real engines on this page have none'),
+  ]);
 });
 
-test('whose times are modelled is of no effect on real engines', () => {
+test('modelled times do not affect real engines', () => {
   expect(needsNewFleet(real, { ...real, startUp: 1 })).toBe(false);
   expect(needsNewFleet(defaultFleet, { ...defaultFleet, startUp: 1 })).toBe(true);
   expect(needsNewFleet(defaultFleet, real)).toBe(true);
 });
 
-test('conversations that the model cannot hold are refused, though a pool would hold them', () => {
+test('conversations longer than the model allows are refused, even if the pool could hold them', () => {
   const load = { rate: 1, turns: 12, question: 200, answer: 64, system: 0, thinkMs: 0 };
   checkFleet({ engines: 'simulated', blocks: 256 }, load);
   expect(() => checkFleet({ engines: 'real', blocks: 256 }, load)).toThrow(

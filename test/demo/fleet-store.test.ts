@@ -1,4 +1,4 @@
-/** A simulated store in the fleet's view, in a real browser. */
+/** A simulated store in the fleet view, in a real browser. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
@@ -9,7 +9,7 @@ const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
 
-describe('a store', () => {
+describe('a store in the fleet view', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     const store = 'fleet.store=64&fleet.storeFolder=512&fleet.storeEviction=lru';
@@ -18,7 +18,7 @@ describe('a store', () => {
   });
   afterAll(() => opened.page.close());
 
-  test('stands between P and D with what lies below it, and what went there and came from there', async () => {
+  test('is drawn between P and D with its folder, hit rate and traffic', async () => {
     const { page } = opened;
     const store = page.getByRole('region', { name: 'The store' });
     await expect
@@ -34,7 +34,7 @@ describe('a store', () => {
       ['prefill', 'store', 'decode'].map((role) => left(`[data-role=${role}]`)),
     );
     expect(places).toEqual(places.toSorted((a, b) => a - b));
-    // Something is in the air.
+    // A transfer is being drawn.
     const drawn = `(() => {
       const canvas = document.querySelector('.fleet-flights canvas');
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -46,10 +46,10 @@ describe('a store', () => {
     await page.evaluate('kvferryFleet.hold(false)');
   });
 
-  test('is on the way of a turn', async () => {
+  test('appears in the path of a turn', async () => {
     const { page } = opened;
     const way = page.getByRole('region', { name: "One request's path" });
-    // Not every turn needs it.
+    // Not every turn uses the store.
     const lanesOfOne = async () => {
       await page.evaluate('kvferryFleet.follow(kvferryFleet.look.value.decisions[0].turnId)');
       await page.waitForFunction('kvferryFleet.path.value !== null');
@@ -59,7 +59,7 @@ describe('a store', () => {
     expect(await way.locator('[data-group=load], [data-group=save]').count()).toBeGreaterThan(1);
   });
 
-  test('can be set, and left out', async () => {
+  test('can be resized and removed', async () => {
     const { page, errors } = opened;
     await page.getByText(/a store, conversations of 4 turns/).click();
     await page.getByLabel('Store, blocks').fill('200');

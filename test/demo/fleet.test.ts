@@ -17,7 +17,7 @@ const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
 
-describe('a fleet from a link', () => {
+describe('a fleet opened from a link', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await open(
@@ -27,7 +27,7 @@ describe('a fleet from a link', () => {
   });
   afterAll(() => opened.page.close());
 
-  test('runs in a thread of its own, without any engine, and what the address cannot mean is said', async () => {
+  test('runs in one worker without engines, and invalid settings in the address are reported', async () => {
     const { page } = opened;
     expect(page.workers()).toHaveLength(1);
     expect(await settingsOf(page)).toMatchObject({ prefill: 2, decode: 3, rate: 20, seed: 7 });
@@ -43,7 +43,7 @@ describe('a fleet from a link', () => {
       .toMatch(/modelled.*not measured: Dynamo mocker's/s);
   });
 
-  test('shows its pools and the time to the first token, as tables too', async () => {
+  test('shows its pools and TTFT as drawings and as tables', async () => {
     const { page } = opened;
     const painted = await page.locator('.fleet-tile canvas').evaluateAll((all) =>
       all.map((canvas) => {
@@ -63,7 +63,7 @@ describe('a fleet from a link', () => {
       .toMatch(/\d ms/);
   });
 
-  test('is routed by another policy while it runs, which says what it knew of whom', async () => {
+  test('can change its routing policy while it runs, and shows the scores of the engines', async () => {
     const { page } = opened;
     await page.getByLabel('Routing').selectOption('least-request');
     await expect
@@ -72,7 +72,7 @@ describe('a fleet from a link', () => {
     expect(new URL(page.url()).hash).toContain('fleet.routing=least-request');
   });
 
-  test("the arrow keys change the load, and a chosen turn's way is drawn over all engines", async () => {
+  test('takes its load from the arrow keys, and draws the path of a chosen turn over all engines', async () => {
     const { page } = opened;
     await page.getByRole('slider').focus();
     await page.keyboard.press('ArrowRight');
@@ -85,7 +85,7 @@ describe('a fleet from a link', () => {
     const way = page.getByRole('region', { name: "One request's path" });
     await expect.poll(() => way.innerText()).toContain('First token after');
     await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
-    // Up to the first token, of which all else is a small part; or to the last.
+    // The scale reaches to the first token, or to the last.
     const scale = async () => {
       const [, end] = (await way.locator('.fleet-scale').innerText()).split(/\n/);
       return Number.parseFloat(end!.replace(',', ''));
@@ -101,7 +101,7 @@ describe('a fleet from a link', () => {
     await expect.poll(() => way.getByRole('table').innerText()).toContain('forward');
   });
 
-  test('engines are killed, replaced, added and drained', async () => {
+  test('can have engines killed, replaced, added and drained', async () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Kill D2' }).click();
     await expect.poll(() => enginesOf(page)).toContain('decode-2 ended');
@@ -114,14 +114,14 @@ describe('a fleet from a link', () => {
     expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
   });
 
-  test('what it is made of changes by beginning again, and is in the address', async () => {
+  test('restarts when its composition changes, and keeps its settings in the address', async () => {
     const { page } = opened;
     await page.getByText(/conversations of 4 turns/).click();
     await page.getByLabel('P at the start').fill('4');
     await page.getByLabel('P at the start').press('Enter');
     await page.getByLabel('P at the start').blur();
     await expect.poll(async () => (await enginesOf(page)).length).toBe(7);
-    // More than its pools hold: said, and the fleet goes on.
+    // More than its pools hold: this is reported, and the fleet continues.
     await page.getByLabel('Question, tokens').fill('1000');
     await page.getByLabel('Answer, tokens').fill('500');
     await page.getByLabel('Answer, tokens').blur();
@@ -134,14 +134,14 @@ describe('a fleet from a link', () => {
     await second.close();
   });
 
-  test('has no serious fault of accessibility, and its drawing is timed as all is', async () => {
+  test('has no serious accessibility violation, and its drawing is timed', async () => {
     const { page, errors } = opened;
-    // With a tile opened.
+    // With one tile open.
     await page.getByRole('button', { name: 'Blocks of P0' }).click();
     const blocks = page.getByRole('region', { name: 'Blocks of P0' });
     await blocks.getByText('Blocks of P0 as a table').click();
     await expect.poll(() => blocks.getByRole('table').innerText()).toContain('turn 1');
-    // While it runs, all of it is drawn anew beside what is looked at.
+    // Pause it: while it runs, everything is redrawn during the check.
     await page.evaluate('kvferryFleet.hold(true)');
     expect(await seriousFaults(page)).toEqual([]);
     expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
@@ -149,7 +149,7 @@ describe('a fleet from a link', () => {
   });
 });
 
-test('the exercise: one load, three routers, three lines, and a table of them', async () => {
+test('the exercise compares three routers on one load in a chart and a table', async () => {
   const { page, errors } = await open('#view=fleet&fleet.rate=20&fleet.seconds=5&fleet.third=random');
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
   await exercise.getByRole('button', { name: 'Compare' }).click();
@@ -161,7 +161,7 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   const requests = await rows.locator('td:nth-child(4)').allInnerTexts();
   expect(new Set(requests).size).toBe(1);
   expect(Number(requests[0])).toBeGreaterThan(30);
-  // What the lines show, for those who cannot see them.
+  // The chart's data as a table, for visitors who cannot see the chart.
   await exercise.getByText('Chart as a table').click();
   const points = exercise.locator('.as-table-body');
   const lines = () => points.locator('thead th').allInnerTexts();
@@ -174,23 +174,23 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   await seconds.fill('');
   await seconds.blur();
   expect(await seconds.inputValue()).toBe('5');
-  // Fewer lines than before, in the place of the same chart.
+  // With fewer lines, the same chart is reused.
   await exercise.getByLabel('third router').selectOption('least-request');
   await exercise.getByRole('button', { name: 'Compare' }).click();
   await expect.poll(() => rows.count()).toBe(2);
   await expect.poll(() => exercise.locator('canvas').count()).toBe(1);
-  // The thread of what is watched, and no other any more.
+  // Only the worker of the watched fleet is left.
   await expect.poll(() => page.workers().length).toBe(1);
   expect(errors).toEqual([]);
   await page.close();
 });
 
-describe('an address that asks for a fleet that cannot be', () => {
-  // Conversations of more tokens than a pool has room for.
+describe('an address with an impossible fleet', () => {
+  // Conversations with more tokens than a pool can hold.
   const impossible = 'fleet.turns=12&fleet.question=1000&fleet.answer=500';
   const possible = { turns: 4, question: 200, answer: 64 };
 
-  test('is named and ignored at the start', async () => {
+  test('is reported and ignored at the start', async () => {
     const { page, errors } = await open(`#view=fleet&${impossible}`);
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
     await expect.poll(() => notes.innerText()).toMatch(/address asks for an impossible fleet: .*256 blocks/);
@@ -200,14 +200,14 @@ describe('an address that asks for a fleet that cannot be', () => {
     await page.close();
   });
 
-  test('leaves what runs as it is, and says so, when it changes', async () => {
+  test('is reported and leaves the running fleet unchanged when the address changes', async () => {
     const { page, errors } = await open('#view=fleet&fleet.rate=9');
     await simulated(page, 1);
     await page.evaluate(`location.hash = '#view=fleet&fleet.prefill=5&${impossible}'`);
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
     await expect.poll(() => notes.innerText()).toMatch(/address asks for an impossible fleet: .*256 blocks/);
     expect(await settingsOf(page)).toMatchObject({ ...possible, rate: 9, prefill: 2 });
-    // Not begun anew.
+    // The fleet was not restarted.
     expect(await page.evaluate('kvferryFleet.nowMs.value')).toBeGreaterThanOrEqual(1000);
     expect(new URL(page.url()).hash).toBe('#view=fleet&fleet.rate=9');
     expect(await page.getByRole('alert').count()).toBe(0);
@@ -216,7 +216,7 @@ describe('an address that asks for a fleet that cannot be', () => {
   });
 });
 
-test('times that were measured elsewhere are not to be had: said', async () => {
+test('an address that asks for measured times of another page gets a note and modelled times', async () => {
   const { page } = await open('#view=fleet&fleet.costs=measured');
   const notes = page.getByRole('log', { name: 'Notes of the fleet' });
   await expect.poll(() => notes.innerText()).toContain('measured on another page');
@@ -224,7 +224,7 @@ test('times that were measured elsewhere are not to be had: said', async () => {
   await page.close();
 });
 
-test('a thread that cannot be had is said, and the page lives', async () => {
+test('a simulation worker that cannot be loaded is reported, and Start over works', async () => {
   const page = await browser().newPage();
   await page.route(/fleet-browser/, (route) => route.abort());
   await page.goto(`${served().url}#view=fleet`);
@@ -237,7 +237,7 @@ test('a thread that cannot be had is said, and the page lives', async () => {
   await page.close();
 });
 
-test('between the fleet and P and D there is a way, there and back', async () => {
+test('buttons and browser history lead from P and D to the fleet and back, keeping the settings', async () => {
   const { page, errors } = await open('#speed=live');
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
@@ -263,7 +263,7 @@ test('between the fleet and P and D there is a way, there and back', async () =>
   await page.close();
 });
 
-test('those who want less motion see it once a second', async () => {
+test('with reduced motion the fleet is updated about once a second', async () => {
   const { page } = await open('#view=fleet');
   await simulated(page, 0.3);
   const looks = (forMs: number) =>
@@ -278,7 +278,7 @@ test('those who want less motion see it once a second', async () => {
   await page.close();
 });
 
-test('for a room no text is smaller than 18 pixels, and nothing is wider than the page', async () => {
+test('in projector mode no fleet text is below 18 pixels and nothing is wider than the page', async () => {
   const { page } = await open('#view=fleet&projector=true');
   await simulated(page, 2);
   const small = await page.evaluate<string[]>(`[...document.querySelectorAll('#fleet *')]
@@ -289,7 +289,7 @@ test('for a room no text is smaller than 18 pixels, and nothing is wider than th
   expect(small).toEqual([]);
   const wide = () => page.evaluate('document.documentElement.scrollWidth - innerWidth');
   expect(await wide()).toBeLessThanOrEqual(0);
-  // A phone is no projector.
+  // Without projector mode on a phone.
   await page.evaluate('kvferry.actions.configure({ projector: false })');
   await page.setViewportSize({ width: 390, height: 844 });
   await expect.poll(wide).toBeLessThanOrEqual(0);

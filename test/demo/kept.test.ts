@@ -1,6 +1,6 @@
 /**
- * What the page must not lose or misstate of a conversation: its KV, the reader's place, who computed, and what it says and
- * shows where something went wrong.
+ * What the page must keep and report correctly about a conversation: its KV, the scroll position, which engine computed,
+ * and what it shows after failures.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
@@ -19,7 +19,7 @@ import {
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 
-describe('a conversation', () => {
+describe('a conversation in the page', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await openPage(browser(), `${served().url}#model=dropped+mine&turns=0&speed=live`);
@@ -27,7 +27,7 @@ describe('a conversation', () => {
   });
   afterAll(() => opened.page.close());
 
-  /** Another conversation. `change`: of the settings, in JavaScript. */
+  /** Begins another conversation. `change`: changed settings, as JavaScript. */
   async function begin(change: string): Promise<void> {
     await opened.page.evaluate(`kvferry.actions.begin(${change})`);
     await untilReady(opened.page);
@@ -35,14 +35,14 @@ describe('a conversation', () => {
   const headline = () =>
     opened.page.getByRole('region', { name: 'What happens now' }).locator('.story-headline').innerText();
 
-  test('goes on with the shipped model, with a word, where one that was dropped is gone after a reload', async () => {
+  test('uses the shipped model, with a note, when a dropped model is gone after a reload', async () => {
     const { settings, notes, alive } = await readState(opened.page);
     expect(settings).toMatchObject({ model: 'recall' });
     expect(notes.join(' ')).toContain('drop it again');
     expect(alive).toEqual({ prefill: true, decode: true });
   });
 
-  test('has its KV after a change of the mode, and is told so', async () => {
+  test('has its KV recomputed after a change of mode, with a note, and pulls on the next turn', async () => {
     const { page } = opened;
     await ask(page, 'My name is Ada.');
     await ask(page, 'Tell me a story about Gus and a bear.');
@@ -60,7 +60,7 @@ describe('a conversation', () => {
     expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
   });
 
-  test('is untouched by what goes with each question', async () => {
+  test('keeps its holds when only sampling settings change', async () => {
     const { page } = opened;
     const held = () => page.evaluate('kvferry.state.drawn.decode.value.stats.value.heldRequests');
     const before = await held();
@@ -71,13 +71,13 @@ describe('a conversation', () => {
     await page.evaluate('kvferry.actions.configure({ temperature: 0, maxTokens: 64 })');
   });
 
-  test('says of a freed block what was in it, and from which turn', async () => {
+  test('shows the old content and turn of a freed block', async () => {
     const { page } = opened;
     const freed = () =>
       page.evaluate<{ id: number; text: string; turn: number }[]>(
         "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
       );
-    // The newest turn's blocks are known for it, whatever lay there before.
+    // The newest turn's blocks are attributed to it, whatever they held before.
     await expect.poll(async () => Math.max(...(await freed()).map(({ turn }) => turn))).toBe(3);
     expect((await freed()).every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
     const [block] = (await freed()).filter(({ turn }) => turn === 3);
@@ -86,7 +86,7 @@ describe('a conversation', () => {
     await page.evaluate('kvferry.actions.point(null)');
   });
 
-  test('counts down how long a block is held yet, though nothing else happens', async () => {
+  test('counts down the remaining hold time of a block while nothing else happens', async () => {
     const { page } = opened;
     await begin('{ ttl: 60 }');
     await ask(page, 'My name is Ada.');
@@ -98,13 +98,13 @@ describe('a conversation', () => {
     const aloud = () => page.locator('#block-inspector [aria-live]').innerText();
     const [before, said] = [await held(), await aloud()];
     await expect.poll(held).not.toBe(before);
-    // Who listens is not told each second.
+    // Screen readers are not notified every second.
     expect(await aloud()).toBe(said);
     await page.evaluate('kvferry.actions.point(null)');
     await begin('{ ttl: 480 }');
   });
 
-  test('follows its newest turn after a question that fills the view', async () => {
+  test('scrolls to its newest turn after a question that fills the view', async () => {
     const { page } = opened;
     await ask(page, 'word '.repeat(60).trim());
     const below = await page
@@ -113,14 +113,14 @@ describe('a conversation', () => {
     expect(below).toBeLessThan(8);
   });
 
-  test('breaks a word that is longer than a line', async () => {
+  test('wraps a word that is longer than a line', async () => {
     const { page } = opened;
     await ask(page, 'x'.repeat(120));
     const over = await page.locator('.chat-turns').evaluate((list) => list.scrollWidth - list.clientWidth);
     expect(over).toBe(0);
   });
 
-  test('keeps its KV when a prompt is refused: the next question pulls', async () => {
+  test('keeps its KV when a prompt is refused, so the next question pulls', async () => {
     await begin('{ threshold: 0, maxTokens: 8 }');
     await ask(opened.page, 'My name is Ada and my boat is mira.');
     await ask(opened.page, 'Tell me a story about Gus and a bear.');
@@ -131,7 +131,7 @@ describe('a conversation', () => {
     expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
   });
 
-  test('has each block known for its own turn, beyond the seventh too', async () => {
+  test('has each block attributed to its own turn, even after ten turns', async () => {
     const { page } = opened;
     let turn = await ask(page, 'Hello');
     while (turn.result!.turn < 10) turn = await ask(page, 'Hello');
@@ -139,15 +139,15 @@ describe('a conversation', () => {
       page.evaluate<number>(
         `Math.max(...kvferry.state.drawn.${role}.value.blocks.value.map(({ turn }) => turn ?? 0))`,
       );
-    // A block is of the turn that its first token is from: at most two before this one, whose tokens are fewer than a block's.
+    // A block belongs to the turn of its first token: at most two turns back, as this turn is shorter than a block.
     const least = turn.result!.turn - 2;
     await expect.poll(() => newest('prefill')).toBeGreaterThanOrEqual(least);
     await expect.poll(() => newest('decode')).toBeGreaterThanOrEqual(least);
   });
 
-  test('P that is killed while it pulls: D holds nothing for it any more, as is said, and has it again a turn later', async () => {
+  test('loses its hold when P is killed during a pull, and pulls again one turn later', async () => {
     const { page } = opened;
-    // Slow enough to be met.
+    // Slow enough to kill P during the pull.
     await begin("{ link: '40e3,5ms' }");
     await ask(page, 'My name is Ada and my boat is mira.');
     await ask(page, 'Hello');
@@ -160,7 +160,7 @@ describe('a conversation', () => {
     await until(page, 'state.turns.value.at(-1).endMs !== null');
     await untilReady(page);
     expect((await readState(page)).turns.at(-1)!.error).toMatch(/prefill-0 ended/);
-    // With its reader's end the hold ended: nothing is drawn as held that cannot be had.
+    // The hold ended with its reader, so no block is drawn as held.
     expect((await readState(page)).blockStates.decode).not.toContain('held');
     const next = await ask(page, 'Hello');
     expect(next).toMatchObject({ error: null, result: { pulled_tokens: 0 } });
@@ -168,7 +168,7 @@ describe('a conversation', () => {
     expect((await ask(page, 'Hello')).result!.pulled_tokens).toBeGreaterThan(0);
   });
 
-  test('D alone is said to read and to write, and P to rest', async () => {
+  test('names D alone as the engine that reads and writes in mode decode-local', async () => {
     await begin("{ mode: 'decode-local', link: null }");
     await expect.poll(headline).toContain('D reads and writes alone');
     const heads = await opened.page.locator('.engine-heading').allInnerTexts();
@@ -180,7 +180,7 @@ describe('a conversation', () => {
     expect(await opened.page.locator('.chat-figures').last().innerText()).not.toMatch(/\bP\b/);
   });
 
-  test('the mode in force is told from the others, in the dark too', async () => {
+  test('shows the active mode with enough contrast, in light and dark', async () => {
     const { page } = opened;
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
@@ -197,7 +197,7 @@ describe('a conversation', () => {
     }
   });
 
-  test('gives way to a lesson that a link leads to, which is set up, with nothing ticked', async () => {
+  test('is replaced by a lesson opened from a link, with its settings and no step seen', async () => {
     const { page } = opened;
     for (const [lesson, settings] of [
       [7, { threshold: 0, link: '40e3,5ms', tokenCheck: true, maxTokens: 128 }],
@@ -211,11 +211,11 @@ describe('a conversation', () => {
     }
   });
 
-  test('nothing went wrong on the console, and nothing was asked for in vain', () => {
+  test('leaves no error on the console, failed requests included', () => {
     expect(opened.errors).toEqual([]);
   });
 
-  test('has a drawer that says so where its settings cannot be fetched', async () => {
+  test('has a settings drawer that reports when its code cannot be loaded', async () => {
     const { page } = opened;
     await page.route(/settings-panel/, (route) => route.abort());
     await openSettings(page);

@@ -1,4 +1,4 @@
-/** What is said where engines were killed: who serves then, and that is so. */
+/** Messages after engines are killed say which engines still serve, and they are right. */
 import { expect, onTestFinished, test } from 'vitest';
 import { aloneInWords } from '../../demo/src/fleet/names.ts';
 import { killedInWords } from '../../demo/src/session/breaking.ts';
@@ -9,7 +9,7 @@ import { openPage, servePage, simulated } from './page.ts';
 const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
-test('of the page’s engines: which one, whether others are left, and when it is built anew', () => {
+test('the message about a killed page engine names it, any left of its role, and when it restarts', () => {
   expect(killedInWords('decode', 'decode-0', 0, false)).toBe(
     'D was stopped without telling the others. No D is left. The next question restarts it first.',
   );
@@ -18,7 +18,7 @@ test('of the page’s engines: which one, whether others are left, and when it i
   );
 });
 
-test('of a fleet: whose role is empty, and who serves', () => {
+test('the message about a fleet names the empty role and the engines that serve alone', () => {
   const fleet = (p: 'serving' | 'ended' | 'leaving', d: 'serving' | 'ended' | 'leaving') =>
     aloneInWords([
       { role: 'prefill', state: p },
@@ -31,7 +31,7 @@ test('of a fleet: whose role is empty, and who serves', () => {
   expect(fleet('ended', 'ended')).toMatch(/^No engine is left, so every request fails/);
 });
 
-test('a fleet whose D are all dead goes on with P alone, as it says; with nobody left it fails, as it says', async () => {
+test('a fleet without D serves with P alone, one without engines fails, and its message says so', async () => {
   const { page } = await openPage(
     browser(),
     `${served().url}#view=fleet&fleet.rate=20&fleet.decode=1&fleet.prefill=1&fleet.startUp=1`,

@@ -1,4 +1,4 @@
-/** A page that is opened by a link: what the link says is so, and stays in the address as the page is used. */
+/** A page opened from a link: its settings are applied and stay in the address while the page is used. */
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
@@ -23,7 +23,7 @@ const open = async (hash: string): Promise<OpenedPage> => {
   return opened;
 };
 
-test('a lesson is set up, with nothing ticked, and a note lies on nothing that it needs, and takes no click from what it lies on', async () => {
+test('a linked lesson is set up with no step seen, and its note covers no button and takes no clicks', async () => {
   const { page } = await open('#link=fast&lesson=1');
   onTestFinished(() => page.close());
   const { settings, turns } = await readState(page);
@@ -45,7 +45,7 @@ test('a lesson is set up, with nothing ticked, and a note lies on nothing that i
   expect(hit).not.toContain('note');
 });
 
-describe('a page from a link that says more than it can mean', () => {
+describe('a page from a link with an invalid setting', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await open(
@@ -54,13 +54,13 @@ describe('a page from a link that says more than it can mean', () => {
   });
   afterAll(() => opened.page.close());
 
-  test('keeps the default, and runs', async () => {
+  test('uses the default for it, with a note, and runs', async () => {
     const { settings, notes } = await readState(opened.page);
     expect(settings).toMatchObject({ link: null });
     expect(notes.join(' ')).toContain("link to 'fast': wanted nvlink");
   });
 
-  test('keeps its address when the skip link is followed, which goes to the engines', async () => {
+  test('keeps its address when the skip link moves the focus to the engines', async () => {
     const { page } = opened;
     const before = page.url();
     await page.keyboard.press('Tab');
@@ -70,7 +70,7 @@ describe('a page from a link that says more than it can mean', () => {
     expect((await readState(page)).settings).toMatchObject({ mode: 'unidirectional', threshold: 7 });
   });
 
-  test('keeps what is in force where a number field is emptied', async () => {
+  test('keeps the active value when a number field is emptied', async () => {
     const { page } = opened;
     const { notes } = await readState(page);
     await openSettings(page);
@@ -82,19 +82,21 @@ describe('a page from a link that says more than it can mean', () => {
     await page.keyboard.press('Escape');
   });
 
-  test('takes a model’s address by Enter, and says what is none', async () => {
+  test('takes a model address on Enter, and reports one that is invalid', async () => {
     const { page } = opened;
     await openSettings(page);
     await page.getByLabel('Address of a model directory').fill('huggingface.co/some/model');
     await page.keyboard.press('Enter');
     await expect
       .poll(async () => (await readState(page)).notes.at(-1))
-      .toContain("'huggingface.co/some/model' is not an address: wanted that of a Hugging Face model directory");
+      .toContain(
+        "'huggingface.co/some/model' is not an address: wanted that of a Hugging Face model directory",
+      );
     expect((await readState(page)).settings).toMatchObject({ model: 'nano' });
     await page.keyboard.press('Escape');
   });
 
-  test('shows the timeline larger under a pointer that was moved there and turns its wheel', async () => {
+  test('zooms the timeline on a turn of the mouse wheel over it', async () => {
     const { page } = opened;
     await ask(page, 'Hello');
     const timeline = page.locator('.timeline-canvas');
@@ -108,7 +110,7 @@ describe('a page from a link that says more than it can mean', () => {
     await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
   });
 
-  test('says of times over a modelled link that they are, and that the link setting has changed', async () => {
+  test('marks crossover times over a modelled link, and says that the link setting has changed', async () => {
     const { page } = opened;
     await page.evaluate(`kvferry.state.crossover.value = {
       points: [32, 64].map((tokens) => ({ tokens, pullMs: tokens, recomputeMs: 50 })),
@@ -121,7 +123,7 @@ describe('a page from a link that says more than it can mean', () => {
     await page.evaluate('kvferry.state.crossover.value = null');
   });
 
-  test('has each heading beside its own blocks on a phone', async () => {
+  test('shows each engine heading at its own blocks on a phone', async () => {
     const { page } = opened;
     await page.setViewportSize({ width: 390, height: 844 });
     const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
@@ -132,7 +134,7 @@ describe('a page from a link that says more than it can mean', () => {
     await page.setViewportSize({ width: 1280, height: 900 });
   });
 
-  test('runs several P and D, any of which can be looked at', async () => {
+  test('runs several P and D, and any of them can be shown', async () => {
     const { page } = opened;
     expect(page.workers()).toHaveLength(4);
     await page.getByRole('button', { name: 'Reset' }).click();
@@ -150,7 +152,7 @@ describe('a page from a link that says more than it can mean', () => {
     expect((await ask(page, 'Still there?')).error).toBeNull();
   });
 
-  test('says who reads and who writes where one engine does all', async () => {
+  test('names the one engine that reads and writes in mode monolithic', async () => {
     const { page } = opened;
     await page.getByRole('radio', { name: 'One engine' }).check();
     await until(page, "state.settings.value.mode === 'monolithic'");
@@ -163,7 +165,7 @@ describe('a page from a link that says more than it can mean', () => {
     expect(await story.innerText()).not.toContain('P ');
   });
 
-  test('saves a recording of what was shown, and reads it', async () => {
+  test('saves a recording that replays the same turns', async () => {
     const { page } = opened;
     const shown = async () =>
       (await readState(page)).turns.map(({ question, answer, error }) => ({ question, answer, error }));
@@ -183,7 +185,7 @@ describe('a page from a link that says more than it can mean', () => {
     await expect.poll(() => page.workers()).toHaveLength(0);
   });
 
-  test('nothing went wrong on the console', () => {
+  test('leaves no error on the console', () => {
     expect(opened.errors).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Words on canvases: which lie over each other, or are cut off at an edge. */
+/** Finds canvas texts that overlap each other or are cut off at an edge. */
 import type { BrowserContext, Page } from 'playwright-core';
 
 interface DrawnText {
@@ -9,7 +9,10 @@ interface DrawnText {
   height: number;
 }
 
-/** Before the page is opened: notes what is written on each canvas since it was last wiped, but for words inside a clip; and all that was ever written, after its font. */
+/**
+ * Call before the page is opened. Records the texts on each canvas since it was last cleared, except those inside a clip,
+ * and every text ever drawn with its font.
+ */
 export async function watchCanvasText(context: BrowserContext): Promise<void> {
   await context.addInitScript(() => {
     const texts = new Map<HTMLCanvasElement, DrawnText[]>();
@@ -65,7 +68,7 @@ export async function watchCanvasText(context: BrowserContext): Promise<void> {
   });
 }
 
-/** Sentences; none: all can be read. */
+/** The faults as sentences; empty if all text is readable. */
 export const canvasFaults = (page: Page): Promise<string[]> =>
   page.evaluate<string[]>(`(() => {
     const faults = [];

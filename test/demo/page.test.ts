@@ -21,14 +21,14 @@ import {
 } from './page.ts';
 
 const served = whileTesting(servePage);
-/** Each page is opened in a context of its own. */
+/** Each page is opened in its own context. */
 const browser = whileTesting(launchBrowser);
 
-describe('with WebGPU', () => {
+describe('the page with WebGPU', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await openPage(browser(), 'about:blank', { width: 1280, height: 800 });
-    // Layout shifts are told to whoever listens from the start.
+    // Layout shifts must be observed from the start.
     await opened.page.addInitScript(() => {
       const shifts: number[] = [];
       Object.assign(globalThis, { shifts });
@@ -40,9 +40,9 @@ describe('with WebGPU', () => {
   });
   afterAll(() => opened.page.close());
 
-  // The opening, as a newcomer meets it: slow enough to be followed, in one view, without a jump.
+  // The opening, as a first-time visitor sees it: slow enough to follow, in one view, without layout shifts.
 
-  test('shows a turn after it ran, its copy before its first token', async () => {
+  test('replays a turn slowly after it ran, with its copy before its first token', async () => {
     const { page } = opened;
     await until(page, 'state.turns.value.length === 1');
     await until(
@@ -55,7 +55,7 @@ describe('with WebGPU', () => {
     expect(time.speed).toBeLessThan(0.5);
   });
 
-  test('is isolated, and both workers get a device', async () => {
+  test('is cross-origin isolated, and both workers get a device', async () => {
     const { page } = opened;
     await until(page, 'state.machine.value !== null');
     expect(await page.evaluate('crossOriginIsolated')).toBe(true);
@@ -65,7 +65,7 @@ describe('with WebGPU', () => {
     expect(await page.evaluate('kvferry.state.machine.value.adapter.name')).toMatch(/swiftshader/i);
   });
 
-  test('then races one turn both ways, with one answer, and claims what three runs each way carry', async () => {
+  test('then races one turn three times each way, with the same answer, outside the conversation', async () => {
     const { page } = opened;
     await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error");
     await untilReady(page);
@@ -74,12 +74,12 @@ describe('with WebGPU', () => {
     expect(race.pull.runsMs).toHaveLength(3);
     expect(race.pull.pulledTokens).toBeGreaterThan(0);
     expect(race.pull.answer).toBe(race.recompute.answer);
-    // What the race asked is no part of the conversation.
+    // The race's questions are not part of the conversation.
     const { turns } = await readState(page);
     expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
   });
 
-  test('has stage, both bars of the race and the chat in one view', async () => {
+  test('shows the stage, both race bars and the chat in one view', async () => {
     const { page } = opened;
     for (const selector of ['.engines .stage', '.race-lane:nth-child(2) .stage-bar', '.chat-composer']) {
       const box = (await page.locator(selector).first().boundingBox())!;
@@ -88,7 +88,7 @@ describe('with WebGPU', () => {
     }
   });
 
-  test('shows all that is known of a block that is pointed at', async () => {
+  test('shows all facts of a block reached by the keyboard, without cutting them off', async () => {
     const { page } = opened;
     const stage = page.locator('.engines .stage');
     await stage.focus();
@@ -102,12 +102,12 @@ describe('with WebGPU', () => {
     await page.keyboard.press('Escape');
   });
 
-  test('nothing jumped', async () => {
+  test('has almost no layout shift', async () => {
     const shifts = await opened.page.evaluate<number[]>('globalThis.shifts');
     expect(shifts.reduce((sum, shift) => sum + shift, 0)).toBeLessThan(0.05);
   });
 
-  test('the last turn is shown again, held, and stepped by stage', async () => {
+  test('can replay the last turn paused, step by stage, and return to live', async () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Next stage' }).click();
     const begun = await readState(page);
@@ -121,7 +121,7 @@ describe('with WebGPU', () => {
     expect(turns.at(-1)!.result).not.toBeNull();
   });
 
-  test('a block went back from D to P in its third turn', async () => {
+  test('pulls blocks from D back to P in its third turn', async () => {
     const { page } = opened;
     const { turns, pulls } = await readState(page);
     expect(turns.map(({ error }) => error)).toEqual([null, null, null]);
@@ -138,7 +138,7 @@ describe('with WebGPU', () => {
       .toContain(turns[2]!.answer);
   });
 
-  test('tells what is in the blocks', async () => {
+  test('shows the text in held blocks', async () => {
     const { page } = opened;
     await until(page, "state.drawn.decode.value.blocks.value.some((block) => block.state === 'held')");
     const held = await page.evaluate(
@@ -155,11 +155,11 @@ describe('with WebGPU', () => {
     expect(blocks.map(({ text }) => text).join('')).toContain('My name is Ada');
   });
 
-  test('has no serious fault of accessibility', async () => {
+  test('has no serious accessibility violation', async () => {
     expect(await seriousFaults(opened.page)).toEqual([]);
   });
 
-  test('the conversation has its KV after the race: the next question, shown as it happens, pulls', async () => {
+  test('keeps the conversation’s KV through the race, so the next question pulls', async () => {
     const { page } = opened;
     await page.evaluate("kvferry.actions.configure({ speed: 'live' })");
     const { result } = await ask(page, 'What color was the bear?');
@@ -167,7 +167,7 @@ describe('with WebGPU', () => {
     expect(result!.pulled_tokens).toBeGreaterThan(0);
   });
 
-  test('a threshold out of reach lets P compute, and says why', async () => {
+  test('makes P compute, with the reason, when the threshold is out of reach', async () => {
     const { page } = opened;
     await openSettings(page);
     const threshold = page.getByLabel('Recompute threshold, tokens');
@@ -182,7 +182,7 @@ describe('with WebGPU', () => {
     expect(turn.result!.no_pull_reason).toContain('threshold 100000');
   });
 
-  test('killing D in an answer ends the turn with a sentence, and the page goes on', async () => {
+  test('ends a turn with an error when D is killed during its answer, and then serves again', async () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Reset' }).click();
     await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
@@ -200,7 +200,7 @@ describe('with WebGPU', () => {
     expect(again.answer).toContain('The end.');
   });
 
-  test('a streamed handover is chosen by a control, and its blocks are known as they come', async () => {
+  test('offers a streamed handover, whose blocks are shown as they arrive', async () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Reset' }).click();
     await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
@@ -219,13 +219,13 @@ describe('with WebGPU', () => {
     expect(over.chunks!.flat()).toEqual(over.pairs);
   });
 
-  test('nothing went wrong on the console', () => {
+  test('leaves no error on the console', () => {
     expect(opened.errors).toEqual([]);
   });
 });
 
-describe('the address', () => {
-  test('brings back a state, and what it cannot mean is said', async () => {
+describe('the address of the page', () => {
+  test('restores the settings, and its invalid settings are reported', async () => {
     const hash =
       '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&handover=streamed&turns=0&speed=live';
     const { page, errors } = await openPage(browser(), `${served().url}${hash}&treshold=1&dBlocks=many`);
@@ -259,7 +259,7 @@ describe('the address', () => {
 
   const below = whileTesting(() => serveBelow('//share/'));
 
-  test('may begin with two slashes: what changes stays there', async () => {
+  test('may have a path of two slashes, which stays when settings change', async () => {
     const { page, errors } = await openPage(browser(), `${below().url}?a=b#view=fleet`);
     onTestFinished(() => page.context().close());
     await page.waitForFunction('globalThis.kvferryFleet?.look.value');
@@ -271,7 +271,7 @@ describe('the address', () => {
     expect(errors).toEqual([]);
   });
 
-  test('of a file shows why there is nothing to see', async () => {
+  test('may not be a file, and the page then says why it cannot run', async () => {
     const page = await browser().newPage();
     onTestFinished(() => page.context().close());
     await page.goto(`${pathToFileURL(path.join(await builtPage(), 'index.html'))}#lesson=3`);
@@ -279,7 +279,7 @@ describe('the address', () => {
   });
 });
 
-describe('a host that sets no headers', () => {
+describe('on a host that sets no headers', () => {
   const plain = whileTesting(servePlainly);
 
   test('the page isolates itself and runs engines', async () => {
@@ -289,7 +289,7 @@ describe('a host that sets no headers', () => {
     expect((await readState(page)).alive).toEqual({ prefill: true, decode: true });
   });
 
-  test('where isolation could not be had, as without a network, it is tried again when the page is loaded again', async () => {
+  test('the page tries again to isolate itself on reload if that failed before', async () => {
     const { page } = await openPage(browser(), 'about:blank');
     await page.addInitScript(`if (!sessionStorage.getItem('refused')) {
       sessionStorage.setItem('refused', 'once');

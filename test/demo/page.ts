@@ -1,4 +1,4 @@
-/** The built page, served with the headers that it needs, and what tests want to know of it. */
+/** The built page, served with the headers it needs, and helpers to control and read it in tests. */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -19,7 +19,7 @@ export interface ServedPage {
   close(): Promise<void>;
 }
 
-/** Of all that the page is built from. */
+/** A digest of all files that the page is built from. */
 function digestOfSources(): string {
   const hash = createHash('sha256');
   const add = (file: string): void => {
@@ -35,15 +35,15 @@ function digestOfSources(): string {
 }
 
 /**
- * The folder of the page as `npm run build` makes it, made once for all files of tests. Vitest's NODE_ENV would bring the
- * libraries' development builds, which weigh more. Several test files may ask at once: the first to finish wins.
+ * The folder of the page as `npm run build` makes it, built once for all test files. Vitest's NODE_ENV would select the
+ * libraries' larger development builds. Several test files may ask at once: the first to finish wins.
  */
 export async function builtPage(): Promise<string> {
   const digest = digestOfSources();
   const folder = path.join(cache, `page-${digest}`);
   if (existsSync(folder)) return folder;
   const outDir = `${folder}.${process.pid}`;
-  // Most files of tests find it made.
+  // Most test files find it built.
   const { build } = await import('vite');
   const before = process.env.NODE_ENV;
   process.env.NODE_ENV = 'production';
@@ -60,14 +60,14 @@ export async function builtPage(): Promise<string> {
   for (const name of readdirSync(cache)) {
     const other = path.join(cache, name);
     const made = statSync(other, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-    // An older one may still be served to somebody.
+    // Another test run may still serve an older one.
     if (name.startsWith('page-') && Date.now() - made > DAY_MS)
       rmSync(other, { recursive: true, force: true });
   }
   return folder;
 }
 
-/** With the headers that engines need, below this folder. */
+/** Serves the page below the path `base`, with the headers that engines need. */
 export const serveBelow = (base: string): Promise<ServedPage> =>
   serve(base, {
     'Cross-Origin-Opener-Policy': 'same-origin',
@@ -76,7 +76,7 @@ export const serveBelow = (base: string): Promise<ServedPage> =>
 
 export const servePage = (): Promise<ServedPage> => serveBelow('/');
 
-/** From a host that sets no headers, as GitHub Pages is, below a folder. */
+/** Serves the page below a path without headers, as GitHub Pages does. */
 export const servePlainly = (): Promise<ServedPage> => serve('/kvferry/', {});
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -111,7 +111,7 @@ async function serve(base: string, headers: Readonly<Record<string, string>>): P
   };
 }
 
-/** No page is so slow, on however busy a machine. */
+/** Milliseconds after which a page counts as hanging, even on a busy machine. */
 const HANGING_MS = 150_000;
 
 export interface OpenedPage {
@@ -136,7 +136,7 @@ export async function openPage(
   return { page, errors };
 }
 
-/** Part of the session's state, as plain data. */
+/** Part of the session's state as plain data. */
 export interface PageState {
   status: { phase: string; message: string };
   settings: Record<string, unknown>;
@@ -191,7 +191,7 @@ const READ = `(() => {
 
 export const readState = (page: Page): Promise<PageState> => page.evaluate(READ);
 
-/** Waits until the condition, JavaScript over `state` (the session's signals), holds. */
+/** Waits until `condition` holds: a JavaScript expression over `state`, the session's signals. */
 export async function until(page: Page, condition: string, timeout = HANGING_MS): Promise<void> {
   try {
     await page.waitForFunction(`(({ state }) => ${condition})(globalThis.kvferry)`, null, { timeout });
@@ -208,7 +208,7 @@ export async function until(page: Page, condition: string, timeout = HANGING_MS)
 export const untilReady = (page: Page): Promise<void> =>
   until(page, "state.status.value.phase === 'ready' && !state.playing.value");
 
-/** Asks as a user does, and waits for the end of the answer. */
+/** Asks a question as a user would, and waits for the end of the answer. */
 export async function ask(page: Page, question: string): Promise<PageState['turns'][number]> {
   const before = (await readState(page)).turns.length;
   await page.getByLabel('Your message').fill(question);
@@ -218,7 +218,7 @@ export async function ask(page: Page, question: string): Promise<PageState['turn
   return (await readState(page)).turns.at(-1)!;
 }
 
-/** Goes through a lesson's step as a reader does, up to its being seen. */
+/** Goes through a lesson's step as a reader would, until it counts as seen. */
 export async function walkStep(page: Page, lesson: Lesson, place: number): Promise<void> {
   const { number, title, tasks } = lesson;
   const { todo, predict } = tasks[place]!;
@@ -237,20 +237,20 @@ export async function walkStep(page: Page, lesson: Lesson, place: number): Promi
   );
 }
 
-/** Waits until the fleet that is shown has run so many simulated seconds. */
+/** Waits until the shown fleet has run for `seconds` of simulated time. */
 export async function simulated(page: Page, seconds: number): Promise<void> {
   const condition = `globalThis.kvferryFleet?.nowMs.value >= ${1000 * seconds}`;
   await page.waitForFunction(condition);
 }
 
-/** The drawer with all settings. */
+/** Opens the drawer with all settings. */
 export const openSettings = (page: Page): Promise<void> =>
   page.getByRole('button', { name: 'Settings', exact: true }).click();
 
-/** Of the fleet's view. */
+/** The settings of the fleet view. */
 export const settingsOf = (page: Page) =>
   page.evaluate<Record<string, unknown>>('kvferryFleet.settings.value');
 
-/** As they are now: 'prefill-0 serving'. */
+/** The engines of the fleet view and their states, such as 'prefill-0 serving'. */
 export const enginesOf = (page: Page) =>
   page.evaluate<string[]>("kvferryFleet.look.value.engines.map((each) => each.engineId + ' ' + each.state)");

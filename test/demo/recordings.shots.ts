@@ -1,11 +1,11 @@
-/** `npx vitest run --config test/demo/screenshots.config.ts --root . recordings`: walks each lesson and keeps what happened, for browsers without WebGPU. */
+/** `npx vitest run --config test/demo/screenshots.config.ts --root . recordings`: walks through each lesson and saves a recording for browsers without WebGPU. */
 import path from 'node:path';
 import { test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { launchBrowser } from './browser.ts';
 import { openPage, servePage, untilReady, walkStep } from './page.ts';
 
-/** `LESSONS=1,9`: these alone. */
+/** `LESSONS=1,9`: only these lessons. */
 const ONLY = (process.env.LESSONS ?? '').split(',').filter(Boolean).map(Number);
 const folder = path.join(import.meta.dirname, '..', '..', 'demo', 'recordings');
 

@@ -1,4 +1,4 @@
-/** The page in a browser without WebGPU: it says what is missing, and what was recorded is replayed. */
+/** The page in a browser without WebGPU: it says what is missing and replays a recording. */
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
@@ -11,8 +11,8 @@ const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
 /**
- * What is recorded plays by the frame, 60 ms each: quickly where there is time, and on a busy machine no further than to what
- * a step shows. Nothing else that is looked at here goes by this clock.
+ * A clock that advances 60 ms per frame, so that a recording plays quickly on an idle machine and not past the frames
+ * that a busy one draws. Nothing else in these tests uses this clock.
  */
 const BY_THE_FRAME = `{
   let now = 0;
@@ -31,10 +31,10 @@ async function openRecorded(lesson: number): Promise<OpenedPage> {
   return opened;
 }
 
-/** What some lessons say of their last step, with what was recorded. */
+/** Texts that some lessons show after their last step instead of `see`. */
 const TOLD: Readonly<Record<number, string>> = { 10: 'tokens of both answers are the same' };
 
-test('says what is missing and replays a recorded run', async () => {
+test('without WebGPU the page says what is missing and replays a recorded run', async () => {
   const { page, errors } = await openPage(browser(), served().url);
   onTestFinished(() => page.close());
   await until(page, "state.status.value.phase === 'recorded'");
@@ -59,7 +59,7 @@ test('says what is missing and replays a recorded run', async () => {
   expect(errors).toEqual([]);
 });
 
-test('plays at a pace that can be followed, says in which mode, and that another conversation begins', async () => {
+test('a replay is slow enough to follow, and names its mode and the start of another conversation', async () => {
   const { page } = await openPage(browser(), served().url);
   onTestFinished(() => page.close());
   await until(page, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
@@ -87,7 +87,7 @@ test('plays at a pace that can be followed, says in which mode, and that another
 });
 
 test.each(lessons.map(({ number, title }) => [number, title] as const))(
-  'lesson %i is watched from a link: %s',
+  'lesson %i can be replayed from a link: %s',
   async (number, title) => {
     const { page, errors } = await openRecorded(number);
     const lesson = lessons[number - 1]!;
@@ -96,11 +96,11 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
       await walkStep(page, lesson, i);
       await until(page, '!state.time.value.playing');
     }
-    // What it says is said of what was recorded.
+    // Its text refers to the recorded run.
     expect(await page.locator('.lesson-task').innerText()).toContain(
       TOLD[number] ?? lesson.tasks.at(-1)!.see,
     );
-    // Begun again, nothing of it was seen.
+    // After Start over, no step counts as seen.
     await page.getByRole('button', { name: 'Start over' }).click();
     await expect.poll(() => page.locator('.lesson-dots [data-seen="true"]').count()).toBe(0);
     expect(await page.locator('.lesson-choices button').first().isEnabled()).toBe(true);
@@ -110,7 +110,7 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
   200_000,
 );
 
-/** Answers what matches once it is let go. Returns how. */
+/** Holds back matching requests. Returns a function that lets them continue. */
 async function heldBack(page: Page, what: string): Promise<() => void> {
   let letGo = () => {};
   const gate = new Promise<void>((resolve) => {
@@ -123,7 +123,7 @@ async function heldBack(page: Page, what: string): Promise<() => void> {
   return letGo;
 }
 
-test('a lesson that is chosen before the run has come is the one that is shown, and no engine is built', async () => {
+test('a lesson chosen before the shipped recording arrives is shown, and no engine is started', async () => {
   const { page, errors } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
   const letGo = await heldBack(page, '**/recordings/shipped.json');
@@ -142,7 +142,7 @@ test('a lesson that is chosen before the run has come is the one that is shown, 
   expect(errors).toEqual([]);
 });
 
-test('a run that could not be had is asked for again by Reset, and no engine is built', async () => {
+test('Reset fetches a recording again that failed to load, and no engine is started', async () => {
   const { page } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
   await page.route('**/recordings/*', (route) => route.abort());
@@ -154,7 +154,7 @@ test('a run that could not be had is asked for again by Reset, and no engine is 
   expect(page.workers()).toHaveLength(0);
 });
 
-test('a lesson that was left stays left, however often its recording is played', async () => {
+test('an ended lesson stays ended when its recording is played again', async () => {
   const { page } = await openRecorded(3);
   onTestFinished(() => page.close());
   await page.getByRole('button', { name: 'End the lesson' }).click();
@@ -162,14 +162,14 @@ test('a lesson that was left stays left, however often its recording is played',
   expect((await readState(page)).settings.lesson).toBeNull();
 });
 
-test('a step that was shown before its recording came is seen in it all the same', async () => {
+test('a lesson step shown before its recording arrives can still be seen', async () => {
   const { page } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
   const showView = await heldBack(page, '**/assets/lesson-view*');
   const showRecording = await heldBack(page, '**/recordings/lesson-3.json');
   await page.goto(`${served().url}#lesson=3&speed=4/1`);
   await page.waitForFunction('globalThis.kvferry');
-  // A slow network: more time than the recording's first turn took to come.
+  // A slow network: more time passes than the recording's first turn took.
   await page.evaluate(
     '{ const now = performance.now.bind(performance); performance.now = () => now() + 60_000; }',
   );
@@ -180,7 +180,7 @@ test('a step that was shown before its recording came is seen in it all the same
   await walkStep(page, lessons[2]!, 0);
 });
 
-test('a lesson is gone through by the keyboard: the focus goes on with its reader', async () => {
+test('a lesson can be done by keyboard, and the focus moves along', async () => {
   const { page } = await openRecorded(3);
   onTestFinished(() => page.close());
   const focused = () => page.evaluate<string>("document.activeElement.textContent ?? ''");
@@ -194,7 +194,7 @@ test('a lesson is gone through by the keyboard: the focus goes on with its reade
   await expect.poll(focused).toBe(lessons[2]!.question);
 });
 
-test('on a phone what a recorded lesson tells by the way lies on no block', async () => {
+test('on a phone the note of a recorded lesson covers no block', async () => {
   const { page } = await openRecorded(6);
   onTestFinished(() => page.close());
   await page.setViewportSize({ width: 390, height: 844 });

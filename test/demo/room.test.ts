@@ -1,4 +1,4 @@
-/** What a room needs: words and blocks that show each other, large text, and a hint for whoever says hello. */
+/** Features for a classroom: words and blocks that highlight each other, large text, and hints after a greeting. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
@@ -10,7 +10,7 @@ import { ask, type OpenedPage, openPage, readState, servePage, untilReady } from
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 
-/** A page of whose canvases it is known what is written on them. */
+/** Opens a page that records the texts on its canvases. */
 async function openWatched(hash: string, viewport: { width: number; height: number }): Promise<OpenedPage> {
   const opened = await openPage(browser(), 'about:blank', viewport);
   await watchCanvasText(opened.page.context());
@@ -19,7 +19,7 @@ async function openWatched(hash: string, viewport: { width: number; height: numb
   return opened;
 }
 
-/** As it was measured for the first lesson: what is looked at is how it is drawn. */
+/** Shows the stall recorded for the first lesson, to check how it is drawn. */
 const showStall = (page: Page) =>
   page.evaluate(`(async () => {
     const { events } = await (await fetch('recordings/lesson-1.json')).json();
@@ -40,7 +40,7 @@ async function drawAll(page: Page, width: number): Promise<void> {
   if (resized) await expect.poll(() => canvases(page)).not.toEqual(before);
   for (const seen of ['.stall', '.crossover', '.timeline', '.engines .stage']) {
     await page.locator(seen).scrollIntoViewIfNeeded();
-    // It is seen in the first, drawn in the next.
+    // A frame makes it visible and a later one draws it.
     await page.evaluate(`new Promise((resolve) => {
       const after = (frames) => (frames === 0 ? resolve() : requestAnimationFrame(() => after(frames - 1)));
       after(4);
@@ -58,7 +58,7 @@ async function allFits(page: Page, ...widths: number[]): Promise<void> {
   }
 }
 
-describe('a page that was asked twice', () => {
+describe('a page after two questions', () => {
   let opened: OpenedPage;
   const inspector = () => opened.page.locator('#block-inspector');
   const lit = () => opened.page.locator('.word[data-lit="true"]').allInnerTexts();
@@ -69,18 +69,18 @@ describe('a page that was asked twice', () => {
   });
   afterAll(() => opened.page.close());
 
-  test('a word that is pointed at lights its blocks, and the inspector says which', async () => {
+  test('lights the blocks of a word under the pointer, and the inspector names them', async () => {
     const { page } = opened;
     await page.locator('.chat-question .word', { hasText: 'bear' }).first().hover();
     await expect.poll(() => inspector().innerText()).toMatch(/“bear\.” is in .*D's block \d+/);
     expect((await lit()).join(' ')).toContain('bear.');
-    // It stays when the pointer has gone on.
+    // The inspector keeps it after the pointer has moved on.
     await page.mouse.move(5, 5);
     await expect.poll(lit).toEqual([]);
     await expect.poll(() => inspector().innerText()).toContain('bear');
   });
 
-  test('a block that is pointed at lights its words, by the keyboard too', async () => {
+  test('lights the words of a block that is pointed at; the keyboard can point too', async () => {
     const { page } = opened;
     const id = (await page.evaluate(
       "kvferry.state.drawn.decode.value.blocks.value.find((block) => block.text?.includes('name is Ada')).id",
@@ -93,7 +93,7 @@ describe('a page that was asked twice', () => {
     await expect.poll(() => page.evaluate('kvferry.state.pointed.value?.at')).toBe('block');
   });
 
-  test('arrow keys go from word to word, and Escape leaves', async () => {
+  test('moves from word to word with the arrow keys until Escape', async () => {
     const { page } = opened;
     await page.locator('.chat-turns').focus();
     await page.keyboard.press('ArrowLeft');
@@ -106,7 +106,7 @@ describe('a page that was asked twice', () => {
     await expect.poll(lit).toEqual([]);
   });
 
-  test('a greeting gets a hint of what the model was taught', async () => {
+  test('answers a greeting with a hint about what the model knows', async () => {
     const { page } = opened;
     await ask(page, 'Hello');
     await expect.poll(() => page.locator('.chat-hint').innerText()).toContain('My name is Ada.');
@@ -116,7 +116,7 @@ describe('a page that was asked twice', () => {
       .toContain('It knows nothing about the world');
   });
 
-  test('large text is switched by a button, and is in the address', async () => {
+  test('switches projector mode by a button, and keeps it in the address', async () => {
     const { page } = opened;
     const button = page.getByRole('button', { name: 'Projector' });
     await button.click();
@@ -128,7 +128,7 @@ describe('a page that was asked twice', () => {
     expect(new URL(page.url()).hash).not.toContain('projector');
   });
 
-  test('two users ask one after the other, and each has a colour in the legend', async () => {
+  test('lets a second user ask during the first answer, and shows both in the legend', async () => {
     const { page } = opened;
     await page.evaluate('kvferry.actions.begin({ conversations: 2 })');
     await untilReady(page);
@@ -138,20 +138,20 @@ describe('a page that was asked twice', () => {
       'kvferry.state.turns.value.map(({ startMs, firstTokenMs }) => [startMs, firstTokenMs])',
     )) as [number, number][];
     expect(starts).toHaveLength(2);
-    // The second when the first is being answered.
+    // The second asks while the first is being answered.
     expect(starts[1]![0]).toBeGreaterThan(starts[0]![1]);
     await page.getByText('What the marks mean').click();
     await expect.poll(() => page.locator('.legend').innerText()).toContain('conversation 2');
   });
 
-  test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
+  test('has no overlapping or cut-off text on a canvas, on a phone or a desktop', async () => {
     const { page } = opened;
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await showStall(page);
     await allFits(page, 390, 1280);
   });
 
-  test('what the first user counts can be read to its end, on a phone too', async () => {
+  test('shows the whole count of the first user, on a phone too', async () => {
     const { page } = opened;
     const counts = page.locator('.stall-said');
     for (const width of [390, 1280]) {
@@ -166,12 +166,12 @@ describe('a page that was asked twice', () => {
     }
   });
 
-  test('nothing went wrong on the console', () => {
+  test('leaves no error on the console', () => {
     expect(opened.errors).toEqual([]);
   });
 });
 
-describe('for a room', () => {
+describe('a page in projector mode', () => {
   let page: Page;
   beforeAll(async () => {
     const hash = '#projector=true&turns=2&speed=live&store=1MiB&offloadPromptOnly=false';
@@ -180,12 +180,12 @@ describe('for a room', () => {
   });
   afterAll(() => page.close());
 
-  test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
+  test('has no overlapping or cut-off text on a canvas, on a phone or a desktop', async () => {
     await showStall(page);
     await allFits(page, 390, 1280, 390);
   });
 
-  test('no text is smaller than 18 pixels, on a canvas neither', async () => {
+  test('has no text below 18 pixels, no raw ids, and no sideways overflow', async () => {
     await ask(page, 'Hello');
     await page.getByText('What the marks mean').click();
     await drawAll(page, 1280);
@@ -203,7 +203,7 @@ describe('for a room', () => {
     })()`);
     expect(small).toEqual([]);
     const drawn = await page.evaluate<string[]>('[...drawnInFonts]');
-    // Nor are engines and requests told by their ids.
+    // Engines and requests are not shown by their raw ids either.
     const raw = /\b(prefill|decode)-\d|chat-\d+#|#\d+\.\d+/;
     expect(drawn.filter((text) => raw.test(text))).toEqual([]);
     await page.getByText('The last turn as a table').click();

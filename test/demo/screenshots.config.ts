@@ -1,4 +1,4 @@
-/** Screenshots are made on demand, not tested. */
+/** Configuration for screenshots, which are taken on demand and are not tests. */
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({

@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: the main view, each lesson before and after its first step, the recorded run and the page for a
- * room; 1280×800, 1440×900 and a phone, light and dark. `VIEWS=main,lesson-1`: these alone.
+ * `npm run screenshots`: the main view, each lesson before and after its first step, the recorded run, fleets and projector
+ * mode, at 1280×800, 1440×900 and phone size, light and dark. `VIEWS=main,lesson-1`: only these views.
  */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
@@ -23,9 +23,9 @@ interface View {
   name: string;
   hash: string;
   webgpu?: false;
-  /** A fleet is shown, which has run so many seconds. */
+  /** The view is a fleet; take it after this many simulated seconds. */
   fleet?: number;
-  /** Up to what is pictured. */
+  /** Brings the page into the pictured state. */
   go?: (page: Page) => Promise<void>;
 }
 
@@ -95,7 +95,7 @@ function walked(number: number) {
   };
 }
 
-/** An engine's tile is open. */
+/** Opens the tile of the engine `name`. */
 function openedWith(name: string) {
   return async (page: Page) => {
     await page.getByRole('button', { name: `Blocks of ${name}` }).click();
@@ -115,7 +115,7 @@ async function chosenAndCompared(page: Page): Promise<void> {
   await page.waitForFunction('kvferryFleet.path.value !== null');
 }
 
-/** A canvas is drawn when it comes into sight. */
+/** Scrolls to every panel, as a canvas is drawn only when it becomes visible. */
 async function scrollThrough(page: Page): Promise<void> {
   const { x, y } = await page.evaluate<{ x: number; y: number }>('({ x: scrollX, y: scrollY })');
   for (const panel of await page.locator('.panel').all()) {
@@ -137,7 +137,7 @@ test('screenshots', async () => {
       if (fleet !== undefined) await simulated(page, fleet);
       else if (webgpu === false) await until(page, "state.status.value.phase === 'recorded'");
       else {
-        // Engines are ready before what is played by itself begins.
+        // Engines are ready before the automatic turns begin.
         await until(page, 'state.turns.value.length >= state.settings.value.turns');
         await untilReady(page);
       }

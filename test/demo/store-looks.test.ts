@@ -1,10 +1,10 @@
-/** A real store as the fleet's view shows it: each look asks for what has changed since the one before. */
+/** A real store in the fleet view: each look asks for the changes since the previous one. */
 import { expect, test } from 'vitest';
 import { StoreLooks } from '../../demo/src/fleet/real/store-looks.ts';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
 import type { StoreStats } from '../../src/store/stats.ts';
 
-test('cells come, change and go as the store tells, and another who looks changes nothing of that', async () => {
+test('looks follow the cells of a store, even if another reader looks in between', async () => {
   const news = new BlockNews();
   const asked: number[] = [];
   let memory: StoreCell[] = [
@@ -37,12 +37,12 @@ test('cells come, change and go as the store tells, and another who looks change
   ];
   expect(shares(await looks.look())).toEqual(second);
   expect(asked).toEqual([0, 1]);
-  // Then all is told again.
+  // The store then reports everything again.
   blocks(0);
   expect(shares(await looks.look())).toEqual(second);
 });
 
-test('without a store there is nothing to see', async () => {
+test('a look without a store is null', async () => {
   const looks = new StoreLooks({ storeBlocks: async () => null, storeStats: async () => null });
   expect(await looks.look()).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** Saves and loads in the air between tiles and the store. */
+/** The animation of saves and loads between engine tiles and the store. */
 import { afterEach, expect, test } from 'vitest';
 import { StoreMoves } from '../../demo/src/fleet/store-moves.ts';
 import { type Palette, reducedMotion } from '../../demo/src/views/palette.ts';
@@ -15,7 +15,7 @@ const move = (number: number, loads: boolean, engineId = 'P0'): StoreMove => {
   return { number, loads, engineId, atMs: 0, blocks: 1 };
 };
 
-/** The squares' middles from left to right after so long a frame. */
+/** The centres of the drawn squares after a frame of `elapsedMs`. */
 function drawn(moves: StoreMoves, elapsedMs: number) {
   const squares: number[] = [];
   const context = {
@@ -27,7 +27,7 @@ function drawn(moves: StoreMoves, elapsedMs: number) {
   return { squares, more };
 }
 
-test('what an engine saved flies to the store, and what it loaded from there, once', () => {
+test('each save flies from engine to store once, and each load back', () => {
   const moves = new StoreMoves();
   const told = [move(1, false), move(2, true)];
   moves.take(told);
@@ -41,7 +41,7 @@ test('what an engine saved flies to the store, and what it loaded from there, on
   expect(drawn(moves, 0).squares).toEqual([100]);
 });
 
-test('an engine that is gone has none, and another store begins at 1 again', () => {
+test('moves of unknown engines are not drawn, and numbering restarts with another store', () => {
   const moves = new StoreMoves();
   moves.take([move(5, false, 'P9')]);
   expect(drawn(moves, 10).squares).toEqual([]);
@@ -49,7 +49,7 @@ test('an engine that is gone has none, and another store begins at 1 again', () 
   expect(drawn(moves, 0).squares).toEqual([100]);
 });
 
-test('nothing flies for who asked for less motion, and what happened meanwhile does not later', () => {
+test('with reduced motion nothing flies, and those moves are not drawn later', () => {
   const moves = new StoreMoves();
   reducedMotion.value = true;
   moves.take([move(1, false), move(2, true)]);

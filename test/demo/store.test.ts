@@ -1,4 +1,4 @@
-/** The store in the page: in a worker of its own, in memory and in the origin's private files. */
+/** The store in the page: its own worker, in memory and in the origin private file system. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Race, StoreView, TransferView } from '../../demo/src/session/types.ts';
@@ -19,7 +19,7 @@ const QUESTIONS = [
 const store = (page: Page) => page.evaluate<StoreView | null>('kvferry.state.store.value');
 const moved = (page: Page) => page.evaluate<TransferView[]>('kvferry.state.storeTransfers.value');
 
-/** Until all that is in memory is in the folder too. */
+/** Waits until every block in memory is also in the folder. */
 const written = (page: Page) =>
   page.waitForFunction(`(() => {
     const { figures } = kvferry.state.store.value;
@@ -31,7 +31,7 @@ async function reload({ page }: OpenedPage): Promise<void> {
   await untilReady(page);
 }
 
-/** A byte of every block's file is another, or half of each is gone. */
+/** Changes a byte of every block file (flip) or truncates each to half (tear). Resolves to the number of files. */
 const damage = (page: Page, how: 'flip' | 'tear') =>
   page.evaluate<number>(`(async () => {
     let count = 0;
@@ -54,7 +54,7 @@ const damage = (page: Page, how: 'flip' | 'tear') =>
 
 const tokensOf = (turn: PageState['turns'][number]) => turn.result!.output_token_ids;
 
-describe('a conversation', () => {
+describe('a conversation with a store', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await openPage(browser(), `${served().url}#turns=0&speed=live&${STORE}`);
@@ -62,11 +62,11 @@ describe('a conversation', () => {
   });
   afterAll(() => opened.page.close());
 
-  /** The third answer, given by engines that began anew. */
+  /** Tokens of the third answer, from engines that were restarted. */
   let third: readonly number[];
   let fourth: readonly number[];
 
-  test('is saved as it is computed, and told block by block', async () => {
+  test('is saved to the store as it is computed, and its blocks are shown', async () => {
     const { page } = opened;
     expect(page.workers()).toHaveLength(3);
     await ask(page, QUESTIONS[0]!);
@@ -76,7 +76,7 @@ describe('a conversation', () => {
     const there = memory.filter(({ state }) => state === 'cached');
     expect(there).toHaveLength(figures.blocks);
     expect(there.map(({ text }) => text).join('')).toContain('My name is Ada and my boat is mira.');
-    // Block by block what was said, each once.
+    // The conversation's blocks in order, each once.
     expect(there.map(({ index }) => index)).toEqual(there.map((_, i) => i));
     const saved = (await moved(page)).filter(({ to }) => to === 'store');
     const landed = saved.flatMap(({ pairs }) => pairs.map(([, at]) => at));
@@ -86,7 +86,7 @@ describe('a conversation', () => {
     expect(figures.twoHopBytes).toBe(0);
   });
 
-  test('goes on after a reload by loading what was computed before', async () => {
+  test('continues after a reload and loads its KV from the store', async () => {
     const { page } = opened;
     const before = (await readState(page)).turns;
     await reload(opened);
@@ -108,7 +108,7 @@ describe('a conversation', () => {
     third = tokensOf(turn);
   });
 
-  test('computes what the files no longer have whole: none of it is used, and that is told once', async () => {
+  test('is recomputed when the files are damaged, which are ignored with a single note', async () => {
     const { page } = opened;
     const folder = async () => (await store(page))!.figures.folder!;
     expect(await damage(page, 'tear')).toBe((await folder()).blocks);
@@ -124,19 +124,19 @@ describe('a conversation', () => {
     expect(told).toHaveLength(1);
   });
 
-  test('goes on where all that is kept was removed', async () => {
+  test('continues when the folder is emptied', async () => {
     const { page } = opened;
     const before = (await readState(page)).turns.length;
     await page.evaluate('kvferry.actions.emptyFolder()');
     await untilReady(page);
     await written(page);
     const { figures } = (await store(page))!;
-    // What was said was computed again, and is all that there is.
+    // The conversation was recomputed and is all that the folder has.
     expect(figures.folder).toMatchObject({ blocks: figures.blocks, read: 0 });
     expect((await readState(page)).turns).toHaveLength(before);
   });
 
-  test('has the same tokens where nothing was lost and nothing loaded', async () => {
+  test('has the same tokens as without a store', async () => {
     const { page } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
     await untilReady(page);
     for (const question of QUESTIONS.slice(0, 2)) await ask(page, question);
@@ -146,12 +146,12 @@ describe('a conversation', () => {
     await page.close();
   });
 
-  test('nothing went wrong on the console', () => {
+  test('leaves no error on the console', () => {
     expect(opened.errors).toEqual([]);
   });
 });
 
-test('without private files the store is memory alone, and says so', async () => {
+test('without private files the store is in memory only, with a note', async () => {
   const page = await browser().newPage();
   onTestFinished(() => page.close());
   await page.route(/store-browser/, async (route) => {
@@ -167,7 +167,7 @@ test('without private files the store is memory alone, and says so', async () =>
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
 });
 
-test('what is raced against is computed, whatever a store has of it, and pulled, whatever the threshold is', async () => {
+test('a race recomputes despite a store, and pulls despite the threshold', async () => {
   const { page, errors } = await openPage(
     browser(),
     `${served().url}#model=nano&turns=0&maxTokens=24&threshold=100000&speed=live&${STORE}`,

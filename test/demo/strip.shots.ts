@@ -1,4 +1,4 @@
-/** The opening as a film strip, a frame each EVERY_MS; WEBGPU=no: the recorded one: `EVERY_MS=250 FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
+/** The opening as a series of pictures, one every EVERY_MS. WEBGPU=no: the recorded opening. `EVERY_MS=250 FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Light or dark is a visitor's choice: kept by the browser, and good without. */
+/** The choice of light or dark: kept in browser storage, and working without it. */
 import { expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
@@ -8,7 +8,7 @@ const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 const isDark = "document.documentElement.dataset.theme === 'dark'";
 
-test('dark, once chosen, is dark after a reload, until it is as the system has it again', async () => {
+test('a chosen dark theme survives a reload until the system theme is chosen again', async () => {
   const { page, errors } = await openPage(browser(), `${served().url}#view=fleet`);
   onTestFinished(() => page.close());
   const choice = page.getByLabel('Light or dark');
@@ -21,7 +21,7 @@ test('dark, once chosen, is dark after a reload, until it is as the system has i
   await expect.poll(() => choice.inputValue()).toBe('auto');
   expect(await page.evaluate(isDark)).toBe(false);
   expect(errors).toEqual([]);
-  // Before any of the page's scripts has come: it does not flash.
+  // The page is dark before any of its scripts has loaded, so it does not flash.
   await choice.selectOption('dark');
   await page.route(/\.js$/, (route) => route.abort());
   await page.reload();
@@ -30,7 +30,7 @@ test('dark, once chosen, is dark after a reload, until it is as the system has i
   );
 });
 
-test('where a browser denies storage, the page works, and dark is dark as long as it is open', async () => {
+test('without browser storage the page works, and a chosen dark theme lasts while it is open', async () => {
   const { page, errors } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
   await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage'])

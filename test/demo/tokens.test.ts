@@ -1,4 +1,4 @@
-/** The page's engines give the tokens that Node's give, in every mode. */
+/** The page's engines give the same tokens as engines in Node, in every mode. */
 import { expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -21,7 +21,7 @@ const SHARED = {
 const QUESTIONS = ['My name is Ada and my boat is mira.', 'What is my boat?'];
 const MODES = ['monolithic', 'unidirectional', 'bidirectional'] as const;
 const RADIO = { monolithic: 'One engine', unidirectional: 'One way', bidirectional: 'Both ways' };
-/** Two logits so near each other may change places with another order of sums. */
+/** Two logits closer than this may swap places with a different order of sums. */
 const TIE = 1e-3;
 
 const served = whileTesting(servePage);
@@ -33,7 +33,7 @@ const cluster = whileTesting(async () => {
   return EngineCluster.start(nodePlatform, { ...options, keepLogits: true });
 });
 
-/** Tokens of the two turns in Node, each with its logits. */
+/** The tokens of the two turns in Node, with their logits. */
 async function inNode(mode: (typeof MODES)[number]): Promise<GeneratedToken[][]> {
   await cluster().setMode(mode);
   const turns: GeneratedToken[][] = [];
@@ -51,12 +51,12 @@ async function inNode(mode: (typeof MODES)[number]): Promise<GeneratedToken[][]>
   return turns;
 }
 
-/** How far apart Node's logits were for the two tokens that differ. */
+/** The distance of Node's logits for the two tokens that differ. */
 function gap(token: GeneratedToken, other: number): number {
   return Math.abs(token.logits![token.tokenId]! - token.logits![other]!);
 }
 
-test('two turns in every mode', async () => {
+test('two turns in the page give the tokens of Node in every mode, except on near ties', async () => {
   const hash = new URLSearchParams({
     ...Object.fromEntries(Object.entries(SHARED).map(([key, value]) => [key, String(value)])),
     turns: '0',
@@ -83,7 +83,7 @@ test('two turns in every mode', async () => {
       const margin = gap(expected[i]![at]!, ids[at]!);
       expect(margin, `${mode}, turn ${i + 1}, token ${at}`).toBeLessThan(TIE);
       listed.push(`${mode}, turn ${i + 1}, token ${at}: two logits ${margin} apart`);
-      // From here on the histories differ.
+      // The histories differ from here on.
       break;
     }
   }

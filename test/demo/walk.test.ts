@@ -1,4 +1,4 @@
-/** Every lesson can be walked to its end: each thing to do is done, and each thing to see is seen. */
+/** Every lesson can be completed: each step can be done, and what it shows appears. */
 import { beforeAll, expect, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { OBJECTS } from '../../demo/src/lessons/types.ts';
@@ -17,10 +17,10 @@ beforeAll(async () => {
 });
 
 test.each(lessons.map(({ number, title }) => [number, title] as const))(
-  'lesson %i: %s',
+  'lesson %i can be completed: %s',
   async (number, title) => {
     const { page } = opened;
-    // From the lesson before, or from the list.
+    // From the previous lesson, or from the list.
     const next = page.getByRole('button', { name: `Next: ${title}` });
     if ((await next.count()) > 0) await next.click();
     else {
@@ -30,13 +30,13 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
     const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
     await lesson.waitFor();
     await untilReady(page);
-    // What was measured for the lesson before is its own.
+    // Measurements of the previous lesson are gone.
     await expect.poll(() => page.locator('.race-lane, .stall-side').count()).toBe(0);
     await looks[number]?.begun?.(page);
     for (const [i, { look, see }] of lessons[number - 1]!.tasks.entries()) {
       await walkStep(page, lessons[number - 1]!, i);
       await expect.poll(() => lesson.innerText()).toContain(see);
-      // Which prediction came true is told, and the object that the step speaks of is marked.
+      // The lesson says which prediction came true, and marks the object that the step is about.
       await expect.poll(() => lesson.locator('.lesson-told').innerText()).toMatch(/As you predicted|It was/);
       await expect.poll(() => page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
       await untilReady(page);
@@ -46,7 +46,7 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
     await lesson.locator('summary').click();
     await expect.poll(() => lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);
     expect(await seriousFaults(page)).toEqual([]);
-    // What a race or a sweep asks is no part of the conversation.
+    // Questions of a race or a sweep are not part of the conversation.
     const { turns } = await readState(page);
     expect(turns.filter(({ conversation }) => !conversation.startsWith('chat'))).toEqual([]);
     expect(opened.errors).toEqual([]);

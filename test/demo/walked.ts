@@ -1,19 +1,19 @@
-/** What single lessons show beside what every step does: looked at as they are walked through. */
+/** Additional checks of single lessons while they are walked through. */
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask, readState, until, untilReady } from './page.ts';
 
 export interface Looks {
-  /** Before its first step. */
+  /** Called before the first step. */
   begun?(page: Page): Promise<void>;
-  /** By step, once it was seen and nothing runs. */
+  /** Called for each step once it was seen and nothing runs. */
   seen: readonly ((page: Page) => Promise<void>)[];
 }
 
 const figures = (page: Page): Promise<string> => page.locator('.lesson-figures').innerText();
 const told = (page: Page): Promise<string> => page.locator('.lesson-told').innerText();
 
-/** A history that was rewritten: in the chat, in the blocks, in the headline. */
+/** Lesson 8: the rewritten history appears in the chat, the blocks and the headline. */
 function wrongKv(): Looks {
   const story = (page: Page) => page.getByRole('region', { name: 'What happens now' });
   return {
@@ -24,7 +24,7 @@ function wrongKv(): Looks {
         await expect.poll(() => chat.locator('ins').first().innerText()).toBe('luna');
         expect((await readState(page)).turns.at(-1)!.answer).toContain('mira');
         await expect.poll(() => story(page).innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
-        // The prompt's words beside those that the KV was made from.
+        // The inspector shows the prompt's words and those that the KV was computed from.
         const wrong = await page.evaluate<number>(
           "kvferry.state.drawn.prefill.value.blocks.value.find(({ origin, text }) => origin === 'pulled' && text?.includes('luna')).id",
         );
@@ -42,9 +42,9 @@ function wrongKv(): Looks {
   };
 }
 
-/** What it says is what the page's own blocks and turns say. */
+/** Lesson 10: its figures agree with the page's blocks and turns. */
 function windows(): Looks {
-  /** Of what D holds, by group. */
+  /** The number of blocks that D holds, by KV cache group. */
   const held = (page: Page): Promise<number[]> =>
     page.evaluate(`(() => {
       const counts = [];
@@ -52,7 +52,7 @@ function windows(): Looks {
         if (state === 'held') counts[group] = (counts[group] ?? 0) + 1;
       return counts;
     })()`);
-  /** As the lesson counts them. */
+  /** The same counts as the lesson states them. */
   const heldIn = (sentence: string): number[] =>
     [...sentence.matchAll(/(\d+) in group \d+/g)].map(([, count]) => Number(count));
   const result = async (page: Page) => (await readState(page)).turns.map((turn) => turn.result!);
@@ -62,7 +62,7 @@ function windows(): Looks {
       .reduce((sum, blocks) => sum + blocks, 0);
   const tokens = async (page: Page) => (await result(page)).map(({ output_token_ids }) => output_token_ids);
 
-  /** Pulled, handed over and computed alone: one answer, and blocks of every group. */
+  /** Checks that P and D give the answers of one engine, and that blocks of every group are pulled. */
   async function sameInEveryMode(page: Page): Promise<void> {
     const LONG = 'Once there was a hare who lived beside a river and knew every stone of it by name. '.repeat(
       5,
@@ -77,7 +77,7 @@ function windows(): Looks {
       answers[mode] = (await readState(page)).turns.map(({ answer }) => answer);
       if (mode === 'monolithic') continue;
       expect(result!.pulled_tokens).toBeGreaterThan(2 * 128);
-      // Of five groups no more than the window's blocks, of the sixth all.
+      // At most the window's blocks of five groups, and all blocks of the sixth.
       const whole = Math.ceil(result!.pulled_tokens / 16);
       expect(result!.transfer.d_to_p.blocks).toBeGreaterThan(whole + 5 * 7);
       expect(result!.transfer.d_to_p.blocks).toBeLessThanOrEqual(whole + 5 * 9);
@@ -96,7 +96,7 @@ function windows(): Looks {
       await untilReady(page);
       await page.evaluate("kvferry.actions.ask('Who is there?')");
       await page.locator('.lesson-figures').waitFor();
-      // Within the window.
+      // The conversation still fits into the window.
       expect(await figures(page)).toContain('Nothing was saved');
       await sameInEveryMode(page);
       await page.getByRole('button', { name: 'Start over' }).click();
@@ -108,7 +108,7 @@ function windows(): Looks {
         groups = heldIn(await figures(page));
         expect(groups).toEqual(await held(page));
         expect(groups).toHaveLength(6);
-        // The window of 128 tokens, in blocks of 16, and one more where it does not begin with a block.
+        // The window of 128 tokens in blocks of 16, plus one block if the window starts within a block.
         expect(groups.filter((count) => count <= 128 / 16 + 1)).toHaveLength(5);
         expect(Math.max(...groups)).toBeGreaterThan(128 / 16 + 1);
         expect(await told(page)).toContain('Fewer blocks of the groups with a window');
@@ -119,7 +119,7 @@ function windows(): Looks {
         expect(pulling.transfer.d_to_p.blocks).toBeLessThan(6 * Math.ceil(pulling.pulled_tokens / 16));
         windowed = { blocks: await moved(page), tokens: await tokens(page) };
       },
-      // With all kept more is moved, and the tokens are the same.
+      // With full KV kept, more is moved and the tokens are the same.
       async (page) => {
         const all = await moved(page);
         expect(await tokens(page)).toEqual(windowed.tokens);
@@ -129,7 +129,7 @@ function windows(): Looks {
         expect(compared).toContain(`${all} blocks`);
         expect(compared).toContain('tokens of both answers are the same');
         expect(new Set(heldIn(compared)).size).toBe(1);
-        // What was seen goes on saying what was measured then.
+        // A step that was seen keeps showing its own figures.
         await page.getByRole('button', { name: 'Step 1' }).click();
         expect(heldIn(await figures(page))).toEqual(groups);
         expect(await told(page)).toContain('Fewer blocks of the groups with a window');
@@ -138,5 +138,5 @@ function windows(): Looks {
   };
 }
 
-/** By the lesson's number. */
+/** The checks by lesson number. */
 export const looks: Readonly<Record<number, Looks>> = { 8: wrongKv(), 10: windows() };

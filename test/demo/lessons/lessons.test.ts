@@ -21,7 +21,7 @@ import type { SessionActions, SessionEvent, TurnReport } from '../../../demo/src
 import { raceEvent, turn1, turn2, turnReport } from '../views/fixture.ts';
 import { feed, fixtureState } from '../views/fixture-state.ts';
 
-/** Turns that ended, one after the other, in one conversation. */
+/** A look at a conversation of finished turns with these reports. */
 function conversation(reports: readonly Partial<TurnReport & { edited: boolean }>[]) {
   const events = reports.flatMap(({ edited = false, ...change }, i): SessionEvent[] => {
     const at = { atMs: 1000 * (i + 1), turnId: `t${i + 1}` };
@@ -60,7 +60,7 @@ describe('the lessons', () => {
     expect(lessonNumbered(null)).toBeNull();
   });
 
-  it.each(lessons)('lesson $number sets what the page’s schema allows, and says so', (lesson) => {
+  it.each(lessons)('set only valid settings, and state them in words: lesson $number', (lesson) => {
     const settings = settingsOf(lesson, defaultSettings);
     expect(checkedSettings(defaultSettings, settings)).toEqual({
       ...settings,
@@ -69,17 +69,17 @@ describe('the lessons', () => {
     });
     const words = settingsInWords(lesson);
     expect(words).toContain('mode');
-    // No setting's own name, nor a value as the address has it.
+    // The words contain no setting's key and no raw value.
     expect(words).not.toMatch(/\b[a-z]+[A-Z][a-z]|\b(true|false|null|undefined)\b|e3/);
   });
 
-  it('say what they set in plain words', () => {
+  it('describe their settings in plain words', () => {
     expect(settingsInWords(lessonNumbered(7)!)).toBe(
       'the mode “Both ways”: P pulls back the KV that D generated; P pulls even if D has only a few tokens for it (threshold 0); a modelled link between P and D, with 40 kB/s and 5 ms of latency',
     );
   });
 
-  it('inherit nothing from what was set before, but for the model', () => {
+  it('keep only the model of the previous settings', () => {
     const before = { ...defaultSettings, model: 'tiny', link: '1gbe', threshold: 999, conversations: 2 };
     expect(settingsOf(lessonNumbered(3)!, before)).toMatchObject({
       model: 'tiny',
@@ -89,18 +89,18 @@ describe('the lessons', () => {
     });
   });
 
-  it('leave the model that a lesson brought behind, not the one that the user chose', () => {
+  it('drop a model that a lesson had set, but keep one that the user chose', () => {
     const windows = settingsOf(lessonNumbered(10)!, { ...defaultSettings, model: 'tiny' });
     expect(windows.model).toBe('tiny-hybrid');
     expect(settingsOf(lessonNumbered(3)!, windows).model).toBe(defaultSettings.model);
   });
 
-  it.each(lessons)('nothing of lesson $number was seen before it began', ({ tasks }) => {
+  it.each(lessons)('have no step that was seen before the lesson began: lesson $number', ({ tasks }) => {
     const state = fixtureState([...turn1, ...turn2, raceEvent]);
     for (const task of tasks) expect(task.happened(lookAt(state, 1e6))).toBe(false);
   });
 
-  it('begin anew with their settings', async () => {
+  it('begin a new conversation', async () => {
     const called: string[] = [];
     const actions = new Proxy({} as SessionActions, {
       get: (_, name: string) => async () => {
@@ -124,19 +124,19 @@ describe('a step that asks three times', () => {
     return { state, actions: { step } as SessionActions, asked: () => count };
   };
 
-  it('does so', async () => {
+  it('asks three times', async () => {
     const { state, actions, asked } = asking(() => true);
     await askThreeTimes(actions, state);
     expect(asked()).toBe(3);
   });
 
-  it('asks no more once a turn was stopped', async () => {
+  it('stops asking once a turn was stopped', async () => {
     const { state, actions, asked } = asking((count) => count < 2);
     await askThreeTimes(actions, state);
     expect(asked()).toBe(2);
   });
 
-  it('asks nobody once its lesson was left', async () => {
+  it('stops asking once its lesson was left', async () => {
     const { state, actions, asked } = asking(() => true);
     await askThreeTimes(
       actionsWhile(() => asked() === 0, actions),
@@ -146,8 +146,8 @@ describe('a step that asks three times', () => {
   });
 });
 
-describe('what was seen', () => {
-  it('a handover, a pull, a hit: each from its own figures', () => {
+describe('a lesson step counts as seen', () => {
+  it('for a handover, a pull and a hit by their own figures', () => {
     const transfer = (blocks: number) => ({
       bytes: blocks,
       blocks,
@@ -163,7 +163,7 @@ describe('what was seen', () => {
     expect(hit(conversation([{}, { local_hit_tokens: 16 }]))).toBe(true);
   });
 
-  it('recomputing: P computed at least what D had generated, and pulled nothing', () => {
+  it('for recomputing if P computed at least what D had generated and pulled nothing', () => {
     expect(recomputed(conversation([{ output_tokens: 64 }, { computed_tokens: 80 }]))).toBe(true);
     expect(recomputed(conversation([{ output_tokens: 64 }, { computed_tokens: 20 }]))).toBe(false);
     expect(
@@ -171,7 +171,7 @@ describe('what was seen', () => {
     ).toBe(false);
   });
 
-  it('a pull after an eviction: hits first, then none, and the rest from D', () => {
+  it('for a pull after an eviction if a turn with hits is followed by one without that pulls', () => {
     const [cold, warm, evicted] = [
       {},
       { local_hit_tokens: 32, pulled_tokens: 16 },
@@ -182,7 +182,7 @@ describe('what was seen', () => {
     expect(pulledAfterEviction(conversation([cold, evicted]))).toBe(false);
   });
 
-  it('wrong KV: the old word in the answer to an edited history, with KV that was pulled', () => {
+  it('for wrong KV if the answer to an edited history has the old word and KV was pulled', () => {
     const answered = (text: string, edited: boolean, pulled_tokens: number) =>
       conversation([{}, { text, edited, pulled_tokens }]);
     expect(editedAnswerHas(answered('Your boat is mira.', true, 26), 'mira', true)).toBe(true);
@@ -191,13 +191,13 @@ describe('what was seen', () => {
     expect(editedAnswerHas(answered('Your boat is luna.', true, 9), 'mira', true)).toBe(false);
   });
 
-  it('a race since the lesson began, not one from before', () => {
+  it('for a race only if it ran since the lesson began', () => {
     const state = fixtureState([...turn1, raceEvent]);
     expect(raceWinner(lookAt(state, 0))).toBe('pull');
     expect(raceWinner(lookAt(state, 4700))).toBeNull();
   });
 
-  it('a race, whoever won: a slow computer wins over a slow link by pulling', () => {
+  it('for a race whichever way won', () => {
     const seen = lookAt(fixtureState([...turn1, raceEvent]), 0);
     for (const number of [5, 7]) {
       const race = lessonNumbered(number)!.tasks.find(({ look }) => look === 'the race')!;

@@ -1,4 +1,4 @@
-/** What the shipped recordings of the lessons show, step by step: what came true, which figures are told, and of how many turns. */
+/** What the shipped recordings of the lessons show at each step: the outcome, the figures and the number of turns. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { feed, fixtureState } from '../views/fixture-state.ts';
 
 const recordings = path.join(import.meta.dirname, '../../../demo/recordings');
 
-/** Of each step, as soon as it is seen: the choice that came true, the figures, and the answers that are there. */
+/** For each step, as soon as it is seen: the choice that came true, the figures, and the number of answers. */
 function told(number: number): { came: number | null; figures: string | null; answers: number }[] {
   const file = readFileSync(path.join(recordings, `lesson-${number}.json`), 'utf8');
   const { events } = JSON.parse(file) as { events: SessionEvent[] };
@@ -30,7 +30,7 @@ function told(number: number): { came: number | null; figures: string | null; an
   });
 }
 
-it('through the store alone KV makes two hops; from where it lies it makes none; and a hold that ran out is no loss', () => {
+it('lesson 11: KV takes two hops by the store alone and none with both; an expired hold costs nothing', () => {
   const [alone, both, after] = told(11);
   expect(alone).toMatchObject({ came: 1 });
   expect(alone!.figures).toMatch(/between P and D: 0 B\. From the store: .*By two hops: [1-9]/);
@@ -39,7 +39,7 @@ it('through the store alone KV makes two hops; from where it lies it makes none;
   expect(after).toMatchObject({ came: 1 });
 });
 
-it('a new D is given all of a conversation; what a leaving D drops is computed, what it moves is pulled', () => {
+it('lesson 12: a new D gets the whole conversation; dropped KV is recomputed, and migrated KV is pulled', () => {
   const [out, dropped, moved] = told(12);
   expect(out).toMatchObject({ came: 0 });
   expect(out!.figures).toMatch(/ready after .*Its first handover had \d+ blocks/);
@@ -50,7 +50,7 @@ it('a new D is given all of a conversation; what a leaving D drops is computed, 
   expect(moved!.figures).not.toContain(' 0 tokens pulled');
 });
 
-it('a step that asks three times is seen once the third answer is there, of which it speaks', () => {
+it('a step that asks three times counts as seen once the third answer is there', () => {
   const thrice = lessons.flatMap(({ number, tasks }) =>
     told(number).flatMap(({ answers }, i) =>
       /three times/i.test(tasks[i]!.todo) ? [`${number}, step ${i + 1}: ${answers}`] : [],

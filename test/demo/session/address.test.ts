@@ -1,8 +1,8 @@
-/** The address follows what is set, as soon as the browser takes it. */
+/** The address follows the settings as soon as the browser accepts changes. */
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { changeHash, type HashChange } from '../../../demo/src/session/address.ts';
 
-it('what the browser refuses is in the address later, once and as it is then', () => {
+it('changes that the browser refuses are made later, once, with the latest settings', () => {
   vi.useFakeTimers();
   let refuses = false;
   let tried = 0;

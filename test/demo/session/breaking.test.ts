@@ -2,10 +2,10 @@ import { expect, it } from 'vitest';
 import { Breaking } from '../../../demo/src/session/breaking.ts';
 import type { Workbench } from '../../../demo/src/session/workbench.ts';
 
-/** On engines of which each D holds so much for P, and each P can be emptied or not; and what was said. */
+/** A bench with a D per number in `holds`, a P per item in `emptied` (whether its cache can be emptied), and its notes. */
 function broken({ holds = [1], emptied = [true], store = false }) {
   const said: string[] = [];
-  /** Of a turn that ended is shown yet how it ran. */
+  /** Whether the page still replays a turn that has ended. */
   let behind = true;
   const engines = [
     ...holds.map((count) => ({ role: 'decode', lab: { expireHolds: async () => count } })),
@@ -40,7 +40,7 @@ function broken({ holds = [1], emptied = [true], store = false }) {
   return { breaking: new Breaking(bench as unknown as Workbench), said };
 }
 
-it('of several engines it is said once what was done to them', async () => {
+it('expiring holds and evicting on several engines gives one note each', async () => {
   const { breaking, said } = broken({ holds: [0, 1, 2], emptied: [true, true] });
   await breaking.expireHold();
   await breaking.evictPrefill();
@@ -50,7 +50,7 @@ it('of several engines it is said once what was done to them', async () => {
   ]);
 });
 
-it('with a store P need not compute all that D held', async () => {
+it('with a store, the note on an expired hold says that only the rest is recomputed', async () => {
   const { breaking, said } = broken({ store: true });
   await breaking.expireHold();
   expect(said).toEqual([
@@ -58,7 +58,7 @@ it('with a store P need not compute all that D held', async () => {
   ]);
 });
 
-it('says where there is nothing to run out, and where one P keeps what it has', async () => {
+it('notes say when D holds nothing, and when a P cannot empty its cache', async () => {
   const { breaking, said } = broken({ holds: [0, 0], emptied: [true, false] });
   await breaking.expireHold();
   await breaking.evictPrefill();
@@ -68,7 +68,7 @@ it('says where there is nothing to run out, and where one P keeps what it has', 
   ]);
 });
 
-it('what is done to an engine is seen at once, though a turn that ended is shown yet', async () => {
+it('killing an engine is shown at once, even during the replay of a finished turn', async () => {
   const { breaking, said } = broken({});
   await breaking.kill('decode');
   expect(said).toEqual([

@@ -1,4 +1,4 @@
-/** An engine's worker in a browser, by a worker that only tells. */
+/** How an engine thread in a browser ends, with a fake worker. */
 import { afterEach, expect, test, vi } from 'vitest';
 import { GOODBYE } from '../../../src/platform/browser/worker.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
@@ -27,7 +27,7 @@ test.each([
   ['an error', Object.assign(new Event('error'), { message: 'boom' }), 'boom', 1],
   ['a message that cannot be read', new Event('messageerror'), 'a message to it could not be read', 1],
   ['its goodbye', new MessageEvent('message', { data: GOODBYE }), 'it was closed', 0],
-])('%s ends it, once, and leaves no worker behind', async (_, event, reason, terminated) => {
+])('%s ends an engine thread once and leaves no worker behind', async (_, event, reason, terminated) => {
   vi.stubGlobal('Worker', FakeWorker);
   const thread = await browserPlatform(new Map()).startEngineThread('decode-0');
   const told: string[] = [];

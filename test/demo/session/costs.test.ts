@@ -1,4 +1,4 @@
-/** What the page measures for its simulated fleets: held against engines whose times are known, since they are simulated. */
+/** The cost measurement for simulated fleets, checked on simulated engines with known times. */
 import { expect, test } from 'vitest';
 import { costsHere, measureCosts } from '../../../demo/src/session/costs.ts';
 import type { Measuring } from '../../../demo/src/session/measuring.ts';
@@ -9,10 +9,10 @@ import { CostMeter } from '../../../src/simulate/costs/measure.ts';
 import { noCosts } from '../../../src/simulate/costs/published.ts';
 import { fleetOptions, simulated } from '../../simulate/simulated.ts';
 
-/** On D, beside what every step takes: two rows take as long as four. */
+/** D's milliseconds by number of decoding rows, in addition to the fixed time of a step: two rows take as long as four. */
 const DECODE_MS = [0, 1, 5, 5, 5, 7, 7, 7, 7];
 
-test('steps and READs come out as the engines of each role take them, each engine alone', async () => {
+test('measured costs give the step and READ times of each role, and the slow-down when both work', async () => {
   const step = { prefillTokens: 0, prefills: 0, prefillContext: 0, decodes: 0, decodeContext: 0 };
   const options = fleetOptions({ options: { maxModelLen: 1024 } });
   const fleet = simulated(
@@ -25,7 +25,7 @@ test('steps and READs come out as the engines of each role take them, each engin
           : 1 + 0.1 * prefillTokens + (DECODE_MS[decodes] ?? 0),
       submitMs: 0.4,
       readMs: (bytes) => (bytes > 0 ? 2 + bytes / 1e6 : 0),
-      // Two at once take time from each other, P more of D's than D of P's.
+      // Engines that work at the same time slow each other down.
       speeds: (role, { prefill, decode }) => {
         if (prefill + decode === 1) return 1;
         return role === 'prefill' ? 0.5 : 0.8;
@@ -78,6 +78,6 @@ test('steps and READs come out as the engines of each role take them, each engin
     prefill: [[1, expect.closeTo(0.5, 1)]],
     decode: [[1, expect.closeTo(0.8, 1)]],
   };
-  // However many tokens come before.
+  // For any number of preceding tokens.
   expect(speeds).toEqual({ ...alike, far: { from: 64, to: 400, ...alike } });
 });

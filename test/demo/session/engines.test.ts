@@ -1,4 +1,4 @@
-/** The page's engines on a cluster that only says what is done to it. */
+/** The page's engines on a fake cluster that records its calls. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Engines } from '../../../demo/src/session/engines.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
@@ -8,10 +8,10 @@ const cluster = vi.hoisted(() => ({
   closed: 0,
   refuses: true,
   engines: [] as { engineId: string; role: string }[],
-  /** Lets those that are being added serve; null: none are. */
+  /** Completes a scale call in progress; null if there is none. */
   join: null as ((error?: Error) => void) | null,
   configured: [] as number[],
-  /** Why none can be built. */
+  /** The error with which a start fails; null if it succeeds. */
   broken: null as Error | null,
 }));
 
@@ -50,7 +50,7 @@ vi.mock('../../../src/recording/recorder.ts', () => ({
   },
 }));
 
-// Nobody looks at their blocks.
+// Blocks are not polled.
 beforeAll(() => void vi.stubGlobal('setInterval', () => 0));
 afterAll(() => void vi.unstubAllGlobals());
 
@@ -61,7 +61,7 @@ const quiet = () =>
     () => false,
   );
 
-/** One P and one D that run. */
+/** Starts one P and one D. */
 async function started(): Promise<Engines> {
   const engines = quiet();
   const [p, d] = [
@@ -79,7 +79,7 @@ const joined = async (): Promise<void> => {
   cluster.join!();
 };
 
-it('a model that was cut on its way is fetched again, one that only cannot be run is not', async () => {
+it('a truncated model is fetched again on the next start, one that failed for another reason is not', async () => {
   const asked: string[] = [];
   vi.stubGlobal('fetch', async (url: string) => {
     asked.push(url);
@@ -99,7 +99,7 @@ it('a model that was cut on its way is fetched again, one that only cannot be ru
   expect(await fetched(null)).toBe(0);
 });
 
-it('of a start that fails once they are built nothing is left running', async () => {
+it('a start that fails after the engines were built leaves none running', async () => {
   vi.useFakeTimers();
   const engines = quiet();
   cluster.refuses = true;
@@ -109,7 +109,7 @@ it('of a start that fails once they are built nothing is left running', async ()
   vi.useRealTimers();
 });
 
-it('another one, or another setting, that is wanted while an engine joins has its turn afterwards', async () => {
+it('a scale or a settings change requested while an engine joins is made afterwards', async () => {
   const engines = await started();
   const two = engines.scale({ ...defaultSettings, decode: 2 });
   const three = engines.scale({ ...defaultSettings, decode: 3 });
@@ -123,7 +123,7 @@ it('another one, or another setting, that is wanted while an engine joins has it
   expect(cluster.configured).toEqual([4]);
 });
 
-it('where an engine joins as all of them end nothing went wrong: others are built, as many as wanted', async () => {
+it('closing the engines while one joins is not an error of the scale call', async () => {
   const engines = await started();
   const two = engines.scale({ ...defaultSettings, decode: 2 });
   await expect.poll(() => cluster.join).not.toBeNull();

@@ -1,4 +1,4 @@
-/** A model by its address: what a server lacks, and what it fails on. */
+/** Fetching a model by its address: missing files and server failures. */
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ModelError } from '../../../src/errors.ts';
 import { fetchModel } from '../../../src/platform/browser/fetch-model.ts';
@@ -9,7 +9,7 @@ afterEach(() => {
 
 const NAMES = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'];
 
-/** A server that has the files above, and answers otherwise as it is told. */
+/** Fetches a model from a server that has the files above, with other answers for the names in `others`. */
 const served = (others: Record<string, () => Response>, known: readonly string[] | null = null) => {
   vi.stubGlobal('fetch', async (url: string) => {
     const name = url.split('/').at(-1)!;
@@ -19,19 +19,19 @@ const served = (others: Record<string, () => Response>, known: readonly string[]
 };
 const status = (code: number) => () => new Response('', { status: code });
 
-describe('a file that a model need not have', () => {
-  test.each([404, 410, 403, 401])('is not there by HTTP %i', async (code) => {
+describe('an optional file of a model', () => {
+  test.each([404, 410, 403, 401])('counts as absent on HTTP %i', async (code) => {
     const files = await served({ 'generation_config.json': status(code) });
     expect([...files.keys()].sort()).toEqual([...NAMES].sort());
   });
 
-  test('is not there where a page comes instead', async () => {
+  test('counts as absent when the server answers with an HTML page', async () => {
     const page = () => new Response('<html>', { headers: { 'content-type': 'text/html' } });
     expect((await served({ 'chat_template.jinja': page })).has('chat_template.jinja')).toBe(false);
   });
 
   test.each(['generation_config.json', 'chat_template.jinja', 'model.safetensors.index.json'])(
-    '%s that the server fails on is not taken for absent',
+    'does not count as absent when the server fails: %s',
     async (name) => {
       for (const code of [408, 429, 500, 503])
         await expect(served({ [name]: status(code) })).rejects.toThrow(
@@ -40,7 +40,7 @@ describe('a file that a model need not have', () => {
     },
   );
 
-  test('is wanted where it is known to be there, and not asked for where it is known not to be', async () => {
+  test('is required if it is listed as present, and not requested if it is not listed', async () => {
     const name = 'generation_config.json';
     await expect(served({}, [...NAMES, name])).rejects.toThrow(`${name} does not exist (HTTP 404)`);
     const files = await served({ [name]: status(500) }, NAMES);
@@ -48,7 +48,7 @@ describe('a file that a model need not have', () => {
   });
 });
 
-test('a file that breaks off is named', async () => {
+test('a file whose download breaks off is named in the error', async () => {
   const broken = () =>
     new Response(
       new ReadableStream({

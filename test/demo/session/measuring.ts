@@ -1,4 +1,4 @@
-/** What a page's measurement needs, on engines that only answer; and the last that was told. */
+/** The environment of a page measurement on a fake recorder, and its last event. */
 import type { Measuring } from '../../../demo/src/session/measuring.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';

@@ -16,7 +16,7 @@ const firstToken = turn1.find(({ kind }) => kind === 'token')!.atMs;
 
 let frames: (() => void)[] = [];
 let wallMs = 0;
-/** One frame later. */
+/** Runs the next frame `ms` later. */
 const frame = (ms: number) => {
   wallMs += ms;
   for (const run of frames.splice(0)) run();
@@ -47,8 +47,8 @@ const playing = (speed: 'slow' | 'live' | '4/1' | '1/10') => {
   return { state, live, playback, tell };
 };
 
-describe('live', () => {
-  it('shows what happens as it happens, and its clock is the session’s', () => {
+describe('playback at speed live', () => {
+  it('shows events as they happen, on the clock of the session', () => {
     const { state, playback, tell, live } = playing('live');
     for (const event of events) tell(event);
     expect(state.turns.value).toHaveLength(2);
@@ -57,8 +57,8 @@ describe('live', () => {
   });
 });
 
-describe('slow', () => {
-  it('shows nothing before it happened, the first token after four seconds or a little more, and everything in the end', async () => {
+describe('playback at speed slow', () => {
+  it('shows nothing early, the first token after about four seconds, and everything in the end', async () => {
     const { state, playback, tell } = playing('slow');
     for (const event of turn1) tell(event);
     expect(state.turns.value.at(-1)).toMatchObject({ tokens: 0, endMs: null });
@@ -81,7 +81,7 @@ describe('slow', () => {
     expect(state.time.value).toMatchObject({ follows: true });
   });
 
-  it('shows each stage that has a headline long enough for it to be read', () => {
+  it('shows each stage with a headline long enough to be read', () => {
     const { state, playback, tell } = playing('slow');
     for (const event of [...turn1, ...turn2]) tell(event);
     playback.seek(0);
@@ -95,7 +95,7 @@ describe('slow', () => {
         copies.length + copies.filter(({ side, endMs }) => side === 'prefill' && endMs !== null).length;
       shownMs.set(stage, (shownMs.get(stage) ?? 0) + 16);
     }
-    // Before the pull, the pull, what P computes, the hand-over.
+    // Before the pull, the pull, P's computation, the handover.
     expect([...shownMs.keys()]).toEqual([0, 1, 2, 3]);
     for (const ms of shownMs.values()) expect(ms).toBeGreaterThan(0.8 * STAGE_SHOWN_MS);
   });
@@ -109,7 +109,7 @@ describe('slow', () => {
     expect(state.transfers.value).toEqual([]);
   });
 
-  it('is skipped by whoever wants to see now', () => {
+  it('can be skipped to now', () => {
     const { state, playback, tell } = playing('slow');
     for (const event of turn1) tell(event);
     playback.toNow();
@@ -118,8 +118,8 @@ describe('slow', () => {
   });
 });
 
-describe('held', () => {
-  it('hides nothing that is said to whoever looks on: it is there at once, and no part of the turn', () => {
+describe('playback that is behind or paused', () => {
+  it('shows a note to the visitor at once, outside the turn', () => {
     const { state, playback, tell } = playing('slow');
     for (const event of turn1) tell(event);
     expect(state.time.value.follows).toBe(false);
@@ -132,7 +132,7 @@ describe('held', () => {
     expect(playback.told().events.filter(({ kind }) => kind === 'note')).toHaveLength(1);
   });
 
-  it('goes back and forth over the last turn, and shows the same each time', () => {
+  it('can seek back and forth in the last turn, and shows the same each time', () => {
     const { state, playback, tell } = playing('live');
     for (const event of events) tell(event);
     const after = JSON.stringify([state.turns.value, state.transfers.value, state.spans.value]);
@@ -166,7 +166,7 @@ describe('held', () => {
     expect(state.time.value.follows).toBe(true);
   });
 
-  it('does not lose what happens meanwhile', () => {
+  it('does not lose events that happen meanwhile', () => {
     const { state, playback, tell } = playing('live');
     for (const event of turn1) tell(event);
     playback.seek(0);
@@ -177,8 +177,8 @@ describe('held', () => {
   });
 });
 
-describe('what was told', () => {
-  it('is a recording that shows the same, with the settings of its time', () => {
+describe('a recording', () => {
+  it('of a session shows the same when loaded, with the settings of its time', () => {
     const { state, playback, tell } = playing('live');
     tell({ kind: 'settings', atMs: 0, settings: { mode: 'unidirectional' } });
     for (const event of events) tell(event);
@@ -193,7 +193,7 @@ describe('what was told', () => {
     expect(other.state.settings.value.mode).toBe('unidirectional');
   });
 
-  it('is played as it was, or four times as fast', () => {
+  it('is played at its own speed, or four times as fast', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
     const recording = recordingOf(playback.told().events, 'two turns');
@@ -209,7 +209,7 @@ describe('what was told', () => {
     expect(took('live') / took('4/1')).toBeCloseTo(4, 1);
   });
 
-  it('rests where a turn ended before the next begins, and where another conversation does', () => {
+  it('pauses between turns and between conversations', () => {
     const { playback, tell } = playing('live');
     const second = turn2.filter(({ atMs }) => atMs >= turn2[0]!.atMs);
     const over = { kind: 'conversation_ended' as const, atMs: second[0]!.atMs - 1, conversation: 'talk' };
@@ -228,7 +228,7 @@ describe('what was told', () => {
     expect(stoodFor.get('0 turns, none')).toBeGreaterThanOrEqual(READING_MS - 50);
   });
 
-  it('shows each turn from its beginning, however long a frame is', () => {
+  it('shows each turn from its beginning, however long frames are', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
     const { playback: other, state } = playing('slow');
@@ -242,7 +242,7 @@ describe('what was told', () => {
     expect([...seen]).toEqual(expect.arrayContaining([start, turn2[0]!.atMs]));
   });
 
-  it('goes quickly over what was measured beside the conversation', () => {
+  it('plays measurements outside the conversation quickly', () => {
     const { playback, tell } = playing('live');
     const raced = { ...turn1.find(({ kind }) => kind === 'turn_started')!, turnId: 'r1', atMs: 10_000 };
     const over = { ...turn1.find(({ kind }) => kind === 'turn_ended')!, turnId: 'r1', atMs: 14_000 };
@@ -264,7 +264,7 @@ describe('what was told', () => {
     expect(tookMs).toBeLessThan(1050);
   });
 
-  it('is shown at the pace and size of text that who looks on chose, not who was recorded', () => {
+  it('is shown with the viewer’s speed and text size, not the recorded ones', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
     const told = recordingOf(playback.told().events, 'two turns');
@@ -275,7 +275,7 @@ describe('what was told', () => {
     expect(state.settings.value).toMatchObject({ speed: '4/1', projector: false, mode: 'unidirectional' });
   });
 
-  it('has at each place the settings of then, whichever way somebody came there', () => {
+  it('has at each position the settings of that time, after any seek', () => {
     const settings = (atMs: number, mode: string): SessionEvent => {
       return { kind: 'settings', atMs, settings: { mode } };
     };
@@ -295,7 +295,7 @@ describe('what was told', () => {
     expect(state.settings.value.mode).toBe('bidirectional');
   });
 
-  it('is not what is in force: settings stay while the last turn is searched', () => {
+  it('of the last turn of a live session leaves the active settings unchanged on a seek', () => {
     const { state, playback, tell } = playing('live');
     for (const event of turn1) tell(event);
     tell({ kind: 'settings', atMs: end + 1, settings: { threshold: 7 } });
@@ -305,7 +305,7 @@ describe('what was told', () => {
     expect(state.settings.value.threshold).toBe(8);
   });
 
-  it('begins anew with new engines', () => {
+  it('starts empty with new engines', () => {
     const { playback, tell, state } = playing('live');
     for (const event of turn1) tell(event);
     playback.forget();
@@ -314,8 +314,8 @@ describe('what was told', () => {
   });
 });
 
-describe('once nothing more is kept', () => {
-  it('turns are shown as they happen, to their end, and nobody goes back', () => {
+describe('playback beyond the event limit', () => {
+  it('shows turns live to their end, without seeking back', () => {
     const { state, playback, tell } = playing('slow');
     const [begin, ...rest] = turn2.filter(({ kind }) => /^t(urn|oken)/.test(kind));
     tell(begin!);
@@ -331,7 +331,7 @@ describe('once nothing more is kept', () => {
     expect(playback.told()).toMatchObject({ events: { length: 200_000 }, cut: true });
   });
 
-  it('a recording made elsewhere is played to its end all the same', () => {
+  it('still plays a loaded recording to its end', () => {
     const { state, playback } = playing('slow');
     const many = Array.from({ length: 200_000 }, () => ({ ...turn1[0]!, atMs: turn1[0]!.atMs }));
     playback.load(recordingOf([...many, ...turn1], 'a long one'));
@@ -340,8 +340,8 @@ describe('once nothing more is kept', () => {
   });
 });
 
-describe('a timeline', () => {
-  it('has spans at the time at which they began, though they are told later', () => {
+describe('the event timeline', () => {
+  it('places spans at their start time, although they are reported later', () => {
     const timeline = new Timeline();
     for (const event of events) timeline.add(event);
     let last = 0;

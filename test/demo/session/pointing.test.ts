@@ -6,7 +6,7 @@ import { fixtureState } from '../views/fixture-state.ts';
 
 const TEXTS = ['<|user|>My name is Ada.<|assistant|>OK, your na', 'me is Ada.'];
 
-/** A turn whose text lies in two blocks of D, the first of which P has too. */
+/** A turn with the given block texts on P and on D; null for a block that does not hold it. */
 function talked(pTexts: readonly (string | null)[], dTexts: readonly (string | null)[]) {
   const blocks = (engineId: string, texts: readonly (string | null)[]): SessionEvent => ({
     kind: 'blocks',
@@ -42,7 +42,7 @@ describe('a word that is pointed at', () => {
     expect(litPlaces(state, state.pointed.value, 'decode')).toEqual([3]);
   });
 
-  it('lights both blocks that it lies in, and none of P where only D has them', () => {
+  it('lights both blocks that contain it, and none of P if only D has them', () => {
     const state = talked([TEXTS[0]!], TEXTS);
     state.pointed.value = word('answer', 9);
     expect(litPlaces(state, state.pointed.value, 'decode')).toEqual([3, 4]);
@@ -51,7 +51,7 @@ describe('a word that is pointed at', () => {
     expect(litPlaces(state, state.pointed.value, 'decode')).toEqual([4]);
   });
 
-  it('lights nothing when no block has it any more', () => {
+  it('lights nothing when no block contains it any more', () => {
     const state = talked([], [null, TEXTS[1]!]);
     state.pointed.value = word('question', 0);
     expect(litBlocks(state)).toBeNull();
@@ -59,7 +59,7 @@ describe('a word that is pointed at', () => {
 });
 
 describe('a block that is pointed at', () => {
-  it('lights its words, and those alone', () => {
+  it('lights only its own words', () => {
     const state = talked([], TEXTS);
     state.pointed.value = { at: 'block', role: 'decode', id: 4 };
     expect([...litWords(state)]).toEqual([['t1 answer', [11, 21]]]);

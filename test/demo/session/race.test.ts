@@ -3,12 +3,12 @@ import { runRace } from '../../../demo/src/session/race.ts';
 import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 
-/** On engines whose measured turns take so long, in this order: computed, pulled, pulled, computed, computed, pulled. */
+/** Runs a race whose turns take these times, in order: computed, pulled, pulled, computed, computed, pulled. */
 async function raced(timesMs: readonly number[]): Promise<Race> {
   let asked = 0;
   const recorder = {
     async *generate() {
-      // Each is asked for after one that says the history again.
+      // Each measured turn follows one that replays the history.
       const ttftMs = timesMs[(asked++ - 1) / 2] ?? 1;
       yield {
         text: 'amber',
@@ -31,7 +31,7 @@ async function raced(timesMs: readonly number[]): Promise<Race> {
   return (last() as Extract<SessionEvent, { kind: 'race' }> | null)!.race!;
 }
 
-it('where the time went is told of the run whose time is shown, whichever ran last', async () => {
+it('a race shows the stages of its median run, not of its last run', async () => {
   const { recompute, pull } = await raced([10, 4, 9, 30, 20, 2]);
   expect(recompute).toMatchObject({
     ...{ phase: 'done', ttftMs: 20, runsMs: [10, 30, 20], stagesMs: { p_prefill: 20 } },

@@ -1,4 +1,4 @@
-/** The page's session on engines that only start: what is done where they cannot, and in place of a recording. */
+/** The page's session on fake engines that only start: failed starts, recordings and settings changes. */
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import { fromHash } from '../../../demo/src/session/hash.ts';
 import { recordingOf } from '../../../demo/src/session/log.ts';
@@ -6,12 +6,12 @@ import type { Measuring } from '../../../demo/src/session/measuring.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { crossoverEvent, turn1 } from '../views/fixture.ts';
 
-/** With which models engines were started, and how often they were emptied. */
+/** Records the models that engines were started with, and how often they were emptied. */
 const engines = vi.hoisted(() => ({
   started: [] as string[],
   emptied: 0,
   broken: false,
-  /** Builds at once now, and at most. */
+  /** Concurrent starts now, and their maximum. */
   building: [0, 0] as [number, number],
   set: [] as Settings[],
 }));
@@ -51,7 +51,7 @@ vi.mock('../../../demo/src/session/crossover.ts', () => ({
 vi.mock('../../../demo/src/session/stall.ts', () => ({
   runStall: ({ signal }: Measuring) =>
     new Promise((_, reject) => {
-      // It may be stopped before this is fetched.
+      // The signal may be aborted before this module is loaded.
       if (signal.aborted) reject(signal.reason);
       signal.addEventListener('abort', () => reject(signal.reason));
     }),
@@ -81,10 +81,10 @@ beforeEach(() => {
   vi.stubGlobal('requestAnimationFrame', () => 0);
   vi.stubGlobal('cancelAnimationFrame', () => {});
 });
-// Not after each: what a test leaves under way has a page still.
+// Not after each test: unfinished work of a test still needs the page.
 afterAll(() => void vi.unstubAllGlobals());
 
-/** A page that was opened by this address. */
+/** Opens a page at this address. */
 async function open(hash: string) {
   page.hash = hash;
   const { needEngines } = await import('../../../demo/src/session/shown.ts');
@@ -95,7 +95,7 @@ async function open(hash: string) {
   return session;
 }
 
-/** Somebody goes to this address, in the page. */
+/** Navigates to this address within the page. */
 function go(hash: string): void {
   const oldURL = `http://localhost/${page.hash}`;
   page.hash = hash;
@@ -104,7 +104,7 @@ function go(hash: string): void {
 
 const asFile = () => new File([JSON.stringify(recordingOf(turn1, 'mine'))], 'mine.json');
 
-it('engines that could not be started are started by a reset, which does not wait for them for ever', async () => {
+it('Reset starts engines that had failed to start, and returns even if they fail again', async () => {
   engines.broken = true;
   const { state, actions } = await open('#turns=0&model=tiny');
   expect(state.status.value).toMatchObject({ phase: 'failed', message: 'the server is away' });
@@ -116,7 +116,7 @@ it('engines that could not be started are started by a reset, which does not wai
   expect(engines.started).toEqual(['tiny', 'tiny', 'tiny']);
 });
 
-it("a visitor's recording is left for engines as the address has them, with nothing of it kept", async () => {
+it("ending a visitor's recording starts engines with the settings of the address, without its turns", async () => {
   const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
   await actions.loadRecording(asFile());
   expect(state.replay.value).toEqual({ title: 'mine', why: null });
@@ -129,7 +129,7 @@ it("a visitor's recording is left for engines as the address has them, with noth
   expect(state.settings.value).toEqual({ ...defaultSettings, turns: 0, model: 'tiny', threshold: 7 });
 });
 
-it('of a recording the address takes the pace alone: its settings are not those of the engines that follow', async () => {
+it('the address keeps its settings during a recording, and only takes over the speed', async () => {
   const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
   const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic', threshold: 3 } };
   const file = new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json');
@@ -142,7 +142,7 @@ it('of a recording the address takes the pace alone: its settings are not those 
   expect(state.settings.value).toMatchObject({ mode: 'bidirectional', threshold: 7, speed: '4/1' });
 });
 
-it('a way to the fleet and back changes nothing of a recording, and nothing is said; what cannot be changed is said', async () => {
+it('visiting the fleet leaves a recording unchanged; changing a recorded setting gives a note', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const settings = { kind: 'settings' as const, atMs: 0, settings: { threshold: 3 } };
   await actions.loadRecording(
@@ -158,7 +158,7 @@ it('a way to the fleet and back changes nothing of a recording, and nothing is s
   expect(state.settings.value.threshold).toBe(3);
 });
 
-it('what is said of a file that is no recording goes when one is loaded', async () => {
+it('the note on an invalid recording disappears when a valid one is loaded', async () => {
   const { state, actions } = await open('#turns=0');
   await actions.loadRecording(new File(['x'], 'bad.json'));
   expect(state.notes.value[0]!.message).toContain('bad.json is not JSON');
@@ -166,7 +166,7 @@ it('what is said of a file that is no recording goes when one is loaded', async 
   expect(state.notes.value).toEqual([]);
 });
 
-it('a recording that is of no lesson is not shown as that of the lesson in which it was loaded', async () => {
+it('a recording loaded during a lesson is not shown as that lesson’s', async () => {
   const { state, actions } = await open('#lesson=3&model=tiny');
   await actions.loadRecording(asFile());
   expect(state.settings.value.lesson).toBeNull();
@@ -174,7 +174,7 @@ it('a recording that is of no lesson is not shown as that of the lesson in which
   expect(state.settings.value.lesson).toBe(3);
 });
 
-it('a lesson runs on engines, though a recording was looked at', async () => {
+it('a lesson begun during a recording runs on engines', async () => {
   const { state, actions } = await open('#turns=0');
   await actions.loadRecording(asFile());
   await actions.begin({ lesson: 3, turns: 0 });
@@ -183,14 +183,14 @@ it('a lesson runs on engines, though a recording was looked at', async () => {
   expect(engines.started).toHaveLength(2);
 });
 
-it('an address that comes to name a lesson begins it, as the list does', async () => {
+it('a change of the address to a lesson begins the lesson', async () => {
   const { state } = await open('#turns=0');
   go('#lesson=3');
   await expect.poll(() => engines.emptied).toBeGreaterThan(0);
   expect(state.settings.value.lesson).toBe(3);
 });
 
-it('an address that names no model says so, and leaves the engines as they are', async () => {
+it('an address with an unknown model gives a note and leaves the engines unchanged', async () => {
   const first = await open('#turns=0&model=foo');
   expect(first.state.notes.value.map(({ message }) => message)).toEqual([
     "There is no model 'foo': there are others. Until then the page uses recall.",
@@ -206,7 +206,7 @@ it('an address that names no model says so, and leaves the engines as they are',
   expect(state.status.value.phase).toBe('ready');
 });
 
-it('changes that come at once are made one after the other: what is shown is what the engines have', async () => {
+it('concurrent changes are applied one at a time, and the settings match the engines', async () => {
   const { state, actions } = await open('#turns=0&model=nano');
   await Promise.all([actions.configure({ mode: 'monolithic' }), actions.configure({ threshold: 5 })]);
   expect(engines.set.at(-1)).toMatchObject({ mode: 'monolithic', threshold: 5 });
@@ -217,7 +217,7 @@ it('changes that come at once are made one after the other: what is shown is wha
   expect(state.settings.value.model).toBe('tiny');
 });
 
-it('what changes while others are still to come stays: engines that are built for a change before show the last one', async () => {
+it('a change made while engines start for an earlier one is applied afterwards', async () => {
   const { state, actions } = await open('#turns=0&model=nano');
   await Promise.all([actions.configure({ model: 'small' }), actions.configure({ threshold: 9 })]);
   expect(engines.set.at(-1)).toMatchObject({ model: 'small', threshold: 9 });
@@ -225,7 +225,7 @@ it('what changes while others are still to come stays: engines that are built fo
   expect(page.hash).toBe('#model=small&threshold=9&turns=0');
 });
 
-it('whoever begins anew twice begins anew, and is not told that something runs', async () => {
+it('beginning again several times at once works without a note that something runs', async () => {
   const { state, actions } = await open('#turns=0&model=nano');
   await Promise.all([actions.begin({ mode: 'monolithic' }), actions.begin({}), actions.begin({})]);
   expect(state.notes.value).toEqual([]);
@@ -233,7 +233,7 @@ it('whoever begins anew twice begins anew, and is not told that something runs',
   expect(state.status.value.phase).toBe('ready');
 });
 
-it('an address of a model that could not be had is asked again; there it is not fetched twice', async () => {
+it('a model address that failed is loaded again on request, but not once it is loaded', async () => {
   engines.broken = true;
   const url = 'https://host/model';
   const { state, actions } = await open(`#turns=0&model=${encodeURIComponent(url)}`);
@@ -245,13 +245,13 @@ it('an address of a model that could not be had is asked again; there it is not 
   expect(engines.started).toEqual([url, url]);
 });
 
-it('files that are dropped are the model from then on, though those before had its name', async () => {
+it('dropped files replace the model even if earlier ones had the same name', async () => {
   const { actions } = await open('#turns=0&model=tiny');
   for (const _ of [1, 2]) await actions.loadModel({ name: 'the dropped files', files: [] });
   expect(engines.started).toEqual(['tiny', 'the dropped files', 'the dropped files']);
 });
 
-it('what was measured with a model is not shown beside another one', async () => {
+it('a measurement is removed when the model changes', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   await actions.runCrossover();
   expect(state.crossover.value).not.toBeNull();
@@ -259,7 +259,7 @@ it('what was measured with a model is not shown beside another one', async () =>
   expect(state.crossover.value).toBeNull();
 });
 
-it('a measurement ends where an engine is added: it would have set the engines back', async () => {
+it('adding an engine ends a running measurement and keeps the new number of engines', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const stalled = actions.runStall();
   await expect.poll(() => state.status.value.phase).toBe('busy');
@@ -269,7 +269,7 @@ it('a measurement ends where an engine is added: it would have set the engines b
   expect(engines.set.at(-1)!.decode).toBe(2);
 });
 
-it('all that an address cannot mean is said, in one note', async () => {
+it('all invalid settings of an address are reported in one note', async () => {
   const { state } = await open('#turns=0&mode=a&threshold=b&link=c&dBlocks=d&seed=e');
   const [note, ...others] = state.notes.value;
   expect(others).toEqual([]);
@@ -277,7 +277,7 @@ it('all that an address cannot mean is said, in one note', async () => {
     expect(note!.message).toContain(`The address sets ${key} to`);
 });
 
-it('a pool has no more blocks than a page can draw, from an address neither', () => {
+it('an address cannot set more blocks than the page can draw', () => {
   const { settings, problems } = fromHash('#pBlocks=4096&dBlocks=4097');
   expect(settings).toMatchObject({ pBlocks: 4096, dBlocks: defaultSettings.dBlocks });
   expect(problems).toEqual([

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { expect, it } from 'vitest';
 import { once } from '../../../demo/src/session/shown.ts';
 
-it('what is waited for once is looked at no more afterwards', async () => {
+it('once() stops evaluating its condition after it has held', async () => {
   const seen = signal(0);
   let looks = 0;
   const isSo = (least: number) => () => {

@@ -3,7 +3,7 @@ import { runStall } from '../../../demo/src/session/stall.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 
-/** Engines on which the first user is answered with so many tokens; and the error that was told. */
+/** Runs a stall on a recorder that answers the first user with `tokens` tokens. Resolves to the error. */
 async function stalled(tokens: number): Promise<string | null> {
   const recorder = {
     async *generate({ conversationId }: { conversationId: string }) {
@@ -18,7 +18,7 @@ async function stalled(tokens: number): Promise<string | null> {
   return (last() as Extract<SessionEvent, { kind: 'stall' }> | null)!.stall!.error;
 }
 
-it('an answer that ends with the paste, or before it, has no pause: that is said, and nothing is waited for', async () => {
+it('a stall run reports an error if the first answer ends before or with the paste', async () => {
   expect(await stalled(7)).toContain('ended before anything could be pasted');
   expect(await stalled(8)).toContain('ended before anything could be pasted');
   expect(await stalled(9)).toBeNull();

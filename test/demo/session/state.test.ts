@@ -30,8 +30,8 @@ const used = (engineId: string, id: number): SessionEvent => ({
   changed: [block(id, {})],
 });
 
-describe('engines', () => {
-  it('each have their own blocks; the first of a role that lives is drawn', () => {
+describe('engines in the page state', () => {
+  it('have their own blocks, and the first live engine of each role is drawn', () => {
     const state = fixtureState([
       began('p0', 'prefill'),
       began('p1', 'prefill'),
@@ -53,7 +53,7 @@ describe('engines', () => {
     expect(prefill.value).toMatchObject({ engineId: 'p2', message: { value: 'killed' } });
   });
 
-  it('that the last copy went between are drawn, unless somebody looks at another', () => {
+  it('of the last copy are drawn, unless the visitor chose others', () => {
     const copied = (from: string, to: string, side: 'prefill' | 'decode'): SessionEvent => {
       const shared = { requestId: `${from}-${to}`, from, to, side, bytes: 0 };
       return { kind: 'transfer_started', atMs: 1, ...shared, pairs: [] };
@@ -73,12 +73,12 @@ describe('engines', () => {
     expect(drawn()).toEqual(['p1', 'd1']);
   });
 
-  it('begin with nothing in their blocks, also under the id of one before', () => {
+  it('start with empty blocks, even under a reused id', () => {
     const state = fixtureState([began('p0', 'prefill'), used('p0', 3), began('p0', 'prefill')]);
     expect(state.engines.value.get('p0')!.blocks.value).toEqual([]);
   });
 
-  it('are none before there are any, and again when others take their place', () => {
+  it('are absent at first, and again after clearEngines', () => {
     const state = fixtureState([]);
     expect(state.drawn.prefill.value).toBeNull();
     feed(state, [...turn1, ...turn2]);
@@ -90,7 +90,7 @@ describe('engines', () => {
 });
 
 describe('a recording', () => {
-  it('of another version is refused in one sentence that names both', () => {
+  it('of another version is refused with both versions named', () => {
     const old = JSON.stringify({
       kvferryRecording: 1,
       madeWith: 'x',
@@ -102,7 +102,7 @@ describe('a recording', () => {
     );
   });
 
-  it("of more blocks than a page can show is refused, an engine's and a store's", () => {
+  it('with more blocks in an engine or a store than the page can show is refused', () => {
     const engine = { kind: 'blocks', atMs: 0, engineId: 'prefill-0', changed: [] };
     const store = { kind: 'store_blocks', atMs: 0, tier: 'folder', changed: [] };
     const read = (event: object) => () =>
@@ -123,7 +123,7 @@ describe('a recording', () => {
   });
 });
 
-describe('a store', () => {
+describe('a store in the page state', () => {
   const way = { requestId: 'r', side: 'prefill' } as const;
   const moved = (kind: 'load' | 'save' | 'pull', atMs: number): SessionEvent => {
     const ends = { load: ['store', 'p'], save: ['p', 'store'], pull: ['d', 'p'] } as const;
@@ -135,7 +135,7 @@ describe('a store', () => {
     ...{ bytes: 64, blocks: 1, ms: 1, stagesMs: {}, throttled: false },
   });
 
-  it('has transfers of its own: those between engines stay what passed between engines', () => {
+  it('has its own list of transfers, apart from those between engines', () => {
     const state = fixtureState([moved('load', 1), moved('pull', 2), moved('save', 3), moved('save', 4)]);
     expect(state.transfers.value.map(({ from }) => from)).toEqual(['d']);
     expect(state.storeTransfers.value.map(({ to }) => to)).toEqual(['p', 'store', 'store']);
@@ -144,7 +144,7 @@ describe('a store', () => {
     expect(state.transfers.value[0]!.endMs).toBeNull();
   });
 
-  it('is forgotten with the engines', () => {
+  it('is removed with the engines', () => {
     const figures = {
       ...{ slots: 4, blockBytes: 64, blocks: 1, lookups: 0, hits: 0, stored: 1, evicted: 0 },
       ...{ twoHopBytes: 0, queues: null, folder: null },

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { beyond, script, secondScript } from '../../../demo/src/session/suggestions.ts';
 
-it('what the shipped model was taught needs no hint, a greeting does', () => {
+it('a greeting or an unknown question gets a hint, and what the shipped model was taught does not', () => {
   for (const line of [...script, ...secondScript, 'Count from 10 to 50.', 'Repeat after me: zorb'])
     expect(beyond('recall', line)).toBeNull();
   for (const line of ['Hello', 'hi there', 'What is the capital of France?'])

@@ -5,7 +5,7 @@ import { script, secondScript } from '../../../demo/src/session/suggestions.ts';
 import { Talk } from '../../../demo/src/session/talk.ts';
 import type { Workbench } from '../../../demo/src/session/workbench.ts';
 
-/** A bench whose engines answer with so many tokens, and what was told in which order. `fails` gets no answer. */
+/** A bench whose engines answer with `tokens` tokens, and the order of its events. The question `fails` gets an error. */
 function bench(tokens: number, conversations: number, fails = '', settings: Partial<Settings> = {}) {
   const told: string[] = [];
   const endConversation = async (id: string) => void told.push(`end of ${id}`);
@@ -28,7 +28,7 @@ function bench(tokens: number, conversations: number, fails = '', settings: Part
   return { talk: new Talk(stand as unknown as Workbench), told };
 }
 
-/** A tab's sessionStorage that has a conversation of before, which was kept while keeping was on. */
+/** Stubs sessionStorage with a conversation that was kept while keeping was on. */
 function keptBefore(): Map<string, string> {
   const items = new Map<string, string>();
   vi.stubGlobal('sessionStorage', {
@@ -41,19 +41,19 @@ function keptBefore(): Map<string, string> {
 }
 afterEach(() => vi.unstubAllGlobals());
 
-it('a reset forgets what was kept, with keeping off too: switched on later, it would come back', async () => {
+it('a reset removes the kept conversation, even with keeping off', async () => {
   const kept = keptBefore();
   await bench(8, 1, '', { storeDir: null }).talk.forget();
   expect(kept.size).toBe(0);
 });
 
-it('a turn with keeping off forgets what was kept: it lacks that turn', async () => {
+it('a turn with keeping off removes the kept conversation, which would lack the turn', async () => {
   const kept = keptBefore();
   await bench(8, 1, '', { storeDir: null }).talk.ask('why?');
   expect(kept.size).toBe(0);
 });
 
-it("a lesson leaves the user's conversation where it is kept", async () => {
+it("a lesson does not remove the user's kept conversation", async () => {
   const kept = keptBefore();
   const { talk } = bench(8, 1, '', { storeDir: null, lesson: 3 });
   await talk.ask('why?');
@@ -61,7 +61,7 @@ it("a lesson leaves the user's conversation where it is kept", async () => {
   expect(kept.size).toBe(1);
 });
 
-it('the second user asks when the first is being answered', async () => {
+it('the second user asks while the first is being answered', async () => {
   const { talk, told } = bench(8, 2);
   expect(await talk.step()).toBe(true);
   const begun = told.indexOf(`1 ${secondScript[0]}`);
@@ -69,25 +69,25 @@ it('the second user asks when the first is being answered', async () => {
   expect(begun).toBeLessThan(told.indexOf(`8 ${script[0]}`));
 });
 
-it('the second user asks after an answer that is shorter than that', async () => {
+it('the second user asks after the first answer if it is short', async () => {
   const { talk, told } = bench(2, 2);
   expect(await talk.step()).toBe(true);
   expect(told).toEqual([`1 ${script[0]}`, `2 ${script[0]}`, `1 ${secondScript[0]}`, `2 ${secondScript[0]}`]);
 });
 
-it('what goes wrong with the second user is told once the first was answered', async () => {
+it('an error of the second user is reported after the first answer is complete', async () => {
   const { talk, told } = bench(8, 2, secondScript[0]);
   await expect(talk.step()).rejects.toThrow('D is gone');
   expect(told.at(-1)).toBe(`8 ${script[0]}`);
 });
 
-it('what is said to have something to race with is over with it, though an answer fails', async () => {
+it('the conversation that prepares a race is ended even if one of its turns fails', async () => {
   const { talk, told } = bench(8, 1, script[1]);
   await expect(talk.history(new AbortController().signal)).rejects.toThrow('D is gone');
   expect(told.at(-1)).toBe('end of race-story');
 });
 
-it('nobody else asks where there is one user', async () => {
+it('with one user nobody else asks', async () => {
   const { talk, told } = bench(8, 1);
   expect(await talk.step()).toBe(true);
   expect(told).toHaveLength(8);

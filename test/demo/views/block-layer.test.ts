@@ -1,4 +1,4 @@
-/** A grid that is kept as a picture: what has changed is drawn again, and nothing else. */
+/** A block grid kept as a picture: only changed cells are redrawn. */
 import { expect, test } from 'vitest';
 import type { BlockView } from '../../../demo/src/session/types.ts';
 import { BlockLayer } from '../../../demo/src/views/block-layer.ts';
@@ -8,7 +8,7 @@ import { cellBox, layoutGrid } from '../../../demo/src/views/geometry.ts';
 import type { Palette } from '../../../demo/src/views/palette.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 
-/** A canvas that notes which boxes were wiped on it, and how often it was copied elsewhere. */
+/** A canvas that records which boxes were cleared and how many images were drawn. */
 function fakeCanvas(width: number, height: number) {
   const wiped: number[][] = [];
   let copied = 0;
@@ -40,7 +40,7 @@ function layered() {
     ...{ state: 'computed', origin: 'computed', turn: 1 + (id % 2) },
   }));
   let palette = { least: 0 } as Palette;
-  /** Which cells were drawn. */
+  /** Draws, and returns the cells that were redrawn. */
   const draw = (newestTurn = 6, look: Partial<BlockLook> = {}) => {
     layer.wiped.length = 0;
     const frame: Frame = { context: shown.context, width: 300, height: 100, palette, elapsedMs: 0 };
@@ -64,7 +64,7 @@ function layered() {
 
 const all = Array.from({ length: 100 }, (_, i) => i);
 
-test('at first all are drawn, then those alone that have changed; what is shown is the whole picture each time', () => {
+test('the first draw redraws all cells, later ones only changed cells, and each shows the whole picture', () => {
   const { draw, change, shown, layer } = layered();
   expect(draw()).toEqual(all);
   expect([layer.canvas.width, layer.canvas.height]).toEqual([600, 200]);
@@ -74,19 +74,19 @@ test('at first all are drawn, then those alone that have changed; what is shown 
   expect(draw()).toEqual([7, 40]);
   change(7, { turn: 6 });
   expect(draw()).toEqual([7]);
-  // What is not to be seen of a block is no change.
+  // An invisible change of a block does not count.
   change(8, { text: 'other words' });
   expect(draw()).toEqual([]);
   expect(shown.copied()).toBe(5);
 });
 
-test('all are drawn again in other colours; and a newer turn fades those alone that are not faint already', () => {
+test('a new palette redraws all cells, and a newer turn only those that become fainter', () => {
   const { draw, recolour } = layered();
   draw();
   recolour();
   expect(draw()).toEqual(all);
   expect(draw(7)).toEqual([]);
-  // Of turn 2, three turns ago.
+  // Cells of turn 2, three turns ago.
   expect(draw(5)).toEqual(all.filter((id) => id % 2 === 1));
 });
 
@@ -97,7 +97,7 @@ test.each([
   { fade: 0.5 },
   { conversation: 1 },
   { role: 'decode' },
-] as const)('all are drawn again when each looks otherwise: %j', (look) => {
+] as const)('a change of every cell’s look redraws all cells: %j', (look) => {
   const { draw } = layered();
   draw();
   expect(draw(6, look)).toEqual(all);

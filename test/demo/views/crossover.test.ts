@@ -16,13 +16,13 @@ const point = (tokens: number, pullMs: number, recomputeMs: number): CrossoverPo
 });
 const points = [point(16, 20, 8), point(32, 21, 17), point(64, 22, 34), point(128, 25, 70)];
 
-describe('where pulling begins to win', () => {
-  it('is where the lines cross, by straight lines between the points', () => {
-    // Lead of pulling: -4 at 32, +12 at 64: a quarter of the way.
+describe('the crossover', () => {
+  it('is where the lines through the points cross, by linear interpolation', () => {
+    // The lead of pulling is -4 ms at 32 and +12 ms at 64: a quarter of the way.
     expect(crossover(points)).toBeCloseTo(40);
   });
 
-  it('is said plainly when they do not', () => {
+  it('is always, never or null if the lines do not cross', () => {
     expect(crossover([point(16, 30, 8), point(64, 40, 20)])).toBe('never');
     expect(crossover([point(16, 3, 8), point(64, 4, 20)])).toBe('always');
     expect(crossover([])).toBeNull();
@@ -30,7 +30,7 @@ describe('where pulling begins to win', () => {
 });
 
 describe('regret', () => {
-  it('is what the threshold’s choice costs against the better one', () => {
+  it('is the extra time of the threshold’s choice over the better one', () => {
     expect(regretMs(points[0]!, 0)).toBe(12);
     expect(regretMs(points[0]!, 32)).toBe(0);
     expect(regretMs(points[3]!, 1000)).toBe(45);
@@ -55,13 +55,13 @@ describe('regret', () => {
       { at: 32, a: 21, b: 17 },
       { at: 64, a: 22, b: 34 },
     ];
-    // Threshold 0 pulls always: shaded up to the crossing at 40.
+    // Threshold 0 always pulls: shaded up to the crossing at 40.
     expect(regretPieces(a, b, 0).map(([from, to]) => [from.at, to.at])).toEqual([[32, 40]]);
-    // Threshold 64 computes always in between: shaded from the crossing on.
+    // Threshold 64 always computes here: shaded from the crossing on.
     expect(regretPieces(a, b, 64).map(([from, to]) => [from.at, to.at])).toEqual([[40, 64]]);
     // At the crossing nothing is lost.
     expect(regretPieces(a, b, 40)).toEqual([]);
-    // In between: both mistakes, or one of them.
+    // A threshold between the crossing and 64.
     expect(regretPieces(a, b, 48).map(([from, to]) => [from.at, to.at])).toEqual([[40, 48]]);
   });
 });

@@ -22,7 +22,7 @@ const nothing: StageModel = {
   lit: () => false,
 };
 
-/** Where each way's arrow stands, and the middle of its words. */
+/** The x of each way's arrow, and of the centre of its text. */
 function drawn(width: number, least: number): { arrowX: number; wordsX: number }[] {
   const starts: number[] = [];
   const words: number[] = [];
@@ -43,12 +43,12 @@ function drawn(width: number, least: number): { arrowX: number; wordsX: number }
     get: (given, name) => (name === 'least' ? given.least : '#000'),
   });
   drawStage(context, layout, nothing, palette);
-  // An arrow is its line, then its head, which begins 4 pixels to the left.
+  // An arrow is a line and then its head, which starts 4 pixels to the left.
   return words.map((wordsX, i) => ({ arrowX: starts[2 * i]!, wordsX }));
 }
 
-it('an arrow stands beside its words, however large they are', () => {
-  // “handover: P → D”, as wide as it is in so large letters.
+it('an arrow does not touch its text at any text size', () => {
+  // Half the width of “handover: P → D” at each text size.
   for (const [least, half] of [
     [0, 52],
     [18, 78],

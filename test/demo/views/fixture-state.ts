@@ -1,4 +1,4 @@
-/** A session's state as the page makes it, from events. */
+/** Builds a session's state from events, as the page does. */
 import { applyEvent, createState, type WritableState } from '../../../demo/src/session/state.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 

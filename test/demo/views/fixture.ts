@@ -1,4 +1,4 @@
-/** Two turns of a conversation as events, for tests of the drawings: P computes, hands over, D writes, P pulls back. */
+/** Events of two turns, for tests of the drawings: P computes and hands over, D writes, P pulls back. */
 import type { BlockView, Role, SessionEvent, Span, TurnReport } from '../../../demo/src/session/types.ts';
 import { atRouter, onGpu, onHost, onLink, type Way } from '../../../src/measure/spans.ts';
 

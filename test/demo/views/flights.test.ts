@@ -29,7 +29,7 @@ const transfer = (change: Partial<TransferView> = {}): TransferView => ({
 });
 const done = transfer({ endMs: 1014, bytesDone: 100, outcome: 'done' });
 
-describe('copies in the air', () => {
+describe('animated copies', () => {
   it('show a fast copy for about a second, then land it', () => {
     const flights = new Flights();
     expect(flights.advance([done], 1020, 16)).toBe(true);
@@ -48,7 +48,7 @@ describe('copies in the air', () => {
     expect(progressOf(flights.all[0]!, 1)).toBeLessThan(1);
   });
 
-  it('show each copy once, and none that was long over', () => {
+  it('show each copy once, and none that ended long ago', () => {
     const flights = new Flights();
     const departed: string[] = [];
     const note = ({ key }: { key: string }) => departed.push(key);
@@ -59,7 +59,7 @@ describe('copies in the air', () => {
     expect(new Flights().advance([done], 60_000, 16)).toBe(false);
   });
 
-  it('show each chunk of a streamed copy as it comes', () => {
+  it('show each chunk of a streamed copy as it arrives', () => {
     const flights = new Flights();
     const departed: number[][] = [];
     const note = ({ pairs }: { pairs: readonly (readonly [number, number])[] }) =>
@@ -83,7 +83,7 @@ describe('copies in the air', () => {
     expect(new Flights().advance([ended], 9000, 16)).toBe(false);
   });
 
-  it('go from cell over slab to cell', () => {
+  it('move from cell to slab to cell', () => {
     const box = (x: number) => ({ x, y: x / 10, width: 10, height: 10 });
     const [from, over, to] = [box(0), box(100), box(200)] as const;
     expect(pointOnWay(from, over, to, 0)).toEqual(centre(from));
@@ -92,7 +92,7 @@ describe('copies in the air', () => {
   });
 });
 
-describe('what a freed block had', () => {
+describe('the afterglow of a freed block', () => {
   const used = block(5, { state: 'pulled', origin: 'pulled' });
   const free = block(5, { state: 'free', origin: null, conversation: null, turn: null, text: null });
 
@@ -106,14 +106,14 @@ describe('what a freed block had', () => {
     expect(glow.of(free, 10 * GLOW_MS)!.fade).toBe(FAINT);
   });
 
-  it('is told by the copy when the block itself was too quick to be seen', () => {
+  it('comes from the copy if the block itself was freed too quickly to be seen', () => {
     const glow = new Afterglow();
     glow.expect(5, block(2, { text: 'from D', heldFor: 'prefill' }), 0);
     glow.advance([free], new Set([5]), 900);
     expect(glow.of(free, 900)).toMatchObject({ fade: 1, block: { id: 5, text: 'from D', heldFor: null } });
   });
 
-  it('is there once its copy landed, though the block still waits to hear of it', () => {
+  it('appears once the copy has landed, even if the block is still shown as arriving', () => {
     const glow = new Afterglow();
     const waiting = block(5, { state: 'arriving', origin: null });
     glow.advance([used], new Set(), 0);
@@ -130,7 +130,7 @@ describe('what a freed block had', () => {
     expect(glow.of(waiting, 60)).toBeNull();
   });
 
-  it('is gone with an eviction, and with a new beginning', () => {
+  it('disappears with an eviction and with clear()', () => {
     const glow = new Afterglow();
     glow.advance([used], new Set(), 0);
     glow.advance([{ ...free, state: 'evicted' }], new Set(), 10);
@@ -140,7 +140,7 @@ describe('what a freed block had', () => {
     expect(glow.of(free, 40)).toBeNull();
   });
 
-  it('of a moment before what was shown: what came later is not there, what was freed by then is faint', () => {
+  it('after a jump back in time has no later content, and blocks that were already free are faint', () => {
     const glow = new Afterglow();
     const freed = block(6, { state: 'free' });
     glow.advance([used, freed], new Set(), 0);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { FrameMeter } from '../../../demo/src/views/frame-meter.ts';
 
-it('a frame is all that was drawn in it, and a usual one is told from many, not from the first', () => {
+it('the usual frame time is the median sum of drawings per frame, once there are enough frames', () => {
   const meter = new FrameMeter();
   meter.record('engines', 90, 0);
   for (let i = 1; i < 29; i++) meter.record('engines', 1, i);

@@ -3,7 +3,7 @@ import { betterInk } from '../../../demo/src/views/ink.ts';
 
 const [white, black, blue] = ['#ffffff', '#1b1d20', '#2f6fd6'];
 
-it('is light on a strong colour, dark on the same colour where it is pale, and by what lies below', () => {
+it('betterInk is light on a strong colour and dark on a pale one, given the colour underneath', () => {
   const on = (opacity: number, ground: string) => betterInk([black, white], blue, opacity, ground);
   expect(on(1, white)).toBe(white);
   expect(on(0.5, white)).toBe(black);

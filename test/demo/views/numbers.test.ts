@@ -11,13 +11,13 @@ describe('the class’s numbers', () => {
     expect(asMarkdown(numberRows(facts), false)).toContain('not measured');
   });
 
-  it('of a recording are not to be measured', () => {
+  it('of a recording are marked as not in the recording, not as unmeasured', () => {
     const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: true };
     for (const { how } of numberRows(facts)) expect(how).toBe('not in the recording so far');
     expect(asMarkdown(numberRows(facts), true)).toContain('| | a recording |');
   });
 
-  it('come from what happened', () => {
+  it('are computed from turns, transfers, race and crossover, and mark a modelled link', () => {
     const state = fixtureState([...turn1, ...turn2, raceEvent, crossoverEvent]);
     const rows = new Map(
       numberRows({

@@ -21,11 +21,11 @@ it.each([
     'D had freed it after its time limit (TTL).',
   ],
   ['nothing that it knows', 'nothing that it knows'],
-])('%s', (told, plain) => {
+])('plainly() rewrites for readers: %s', (told, plain) => {
   expect(plainly(told)).toBe(plain);
 });
 
-it('where a role has several engines the first has its number, as over the blocks', () => {
+it('plainly() numbers engines only if their role has several', () => {
   const fleet = ['prefill-0', 'decode-0', 'decode-1', 'decode-0.2'];
   const said = (text: string) => plainly(text, fleet);
   expect(said('decode-0.2 has joined; decode-1 left; prefill-0 stays')).toBe(

@@ -1,4 +1,4 @@
-/** Which race the page shows: one of the conversation that is there. */
+/** Which race the page shows: only one of the current conversation. */
 import { expect, it } from 'vitest';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { canRace, isOfConversation } from '../../../demo/src/views/verdict.ts';
@@ -15,19 +15,19 @@ const shown = (events: readonly SessionEvent[]): boolean | null => {
   return state.race.value && isOfConversation(state.race.value, state.beganMs.value);
 };
 
-it('is none that was run before the conversation began, though its numbers are kept', () => {
+it('a race run before the conversation began is not shown, but its numbers are kept', () => {
   expect(shown([...turn1, ...turn2, raceEvent])).toBe(true);
   expect(shown([...turn1, ...turn2, raceEvent, over('race-pull')])).toBe(true);
   expect(shown([...turn1, ...turn2, raceEvent, over('talk')])).toBe(false);
 });
 
-it('may have begun in the conversation before, where two were recorded one after the other', () => {
+it('a race is shown even if one of its halves ran in the previous conversation', () => {
   const { pull, recompute } = race!;
   const both = { pull: { ...pull, startedMs: 100 }, recompute: { ...recompute, startedMs: 9500 } };
   expect(isOfConversation(both, 9000)).toBe(true);
 });
 
-it('is one that was just begun; one that failed at once is forgotten with its conversation', () => {
+it('a race that has just begun is shown, and one that failed at once goes with its conversation', () => {
   const begun = { ...race!.pull, startedMs: null };
   expect(isOfConversation({ pull: begun, recompute: begun }, 9000)).toBe(true);
   const failed = { ...race!, pull: begun, recompute: begun, error: 'D is gone' };
@@ -36,7 +36,7 @@ it('is one that was just begun; one that failed at once is forgotten with its co
   expect(shown([...turn1, event, over('talk')])).toBeNull();
 });
 
-it('can be run again though nothing was asked, as a lesson begins; the first one needs a conversation', () => {
+it('a race can be run again without a turn, but the first one needs a conversation', () => {
   const able = (events: readonly SessionEvent[]): boolean => {
     const state = fixtureState(events);
     return canRace(state.race.value, state.turns.value);

@@ -13,31 +13,31 @@ const raced = copy('race-pull#2.9-p-0', 210);
 const shown = (all: readonly ReturnType<typeof copy>[], at: Partial<ShownAt> = {}) =>
   shownCopies(all, { turns, mode: 'bidirectional', idle: true, ...at });
 
-it('are those of the last turn, not of the one before', () => {
+it('shown copies are those of the last turn only', () => {
   expect(shown([first, pull, over])).toEqual([pull, over]);
   expect(shown([first], { idle: false })).toEqual([]);
 });
 
-it('are those of a measurement only while it runs', () => {
+it('shown copies are those of a measurement only while it runs', () => {
   expect(shown([first, pull, over, raced], { idle: false })).toEqual([raced]);
   expect(shown([first, pull, over, raced])).toEqual([pull, over]);
 });
 
-it('are those of the last turn told once more, where engines were emptied', () => {
+it('shown copies are those of the replayed last turn after engines were emptied', () => {
   const again = copy('chat-1#2.10-d-0', 300);
   expect(shown([pull, over, raced, again])).toEqual([again]);
 });
 
-it('are none of another mode, in which the engines are no more', () => {
+it('no copies of an earlier mode are shown', () => {
   expect(shown([pull, over], { mode: 'monolithic' })).toEqual([]);
   expect(shown([pull, over], { mode: null })).toEqual([pull, over]);
 });
 
-it('are none where nothing was said', () => {
+it('no copies are shown without a turn', () => {
   expect(shown([pull, over, raced], { turns: [] })).toEqual([]);
 });
 
-it('are those of two conversations at once', () => {
+it('shown copies include those of two concurrent conversations', () => {
   const other = copy('chat-2#1.3-d-0', 130);
   expect(shown([pull, over, other], { turns: [...turns, turn('chat-2#1.3', 125)] })).toEqual([
     pull,

@@ -9,7 +9,7 @@ import {
   stallVerdict,
 } from '../../../demo/src/views/stall.ts';
 
-/** Tokens each 20 ms, and one pause from the paste on. */
+/** A run with a token every 20 ms and one pause after the paste. */
 const run = (pauseMs: number, pastedFirstMs = pauseMs): StallRun => ({
   tokensMs: [-40, -20, 0, pauseMs, pauseMs + 20, pauseMs + 40],
   pastedFirstMs,
@@ -25,7 +25,7 @@ const stall = (alone: StallSide, split: StallSide): Stall => ({
 });
 
 describe('the pauses of a run', () => {
-  it('are those between the paste and what it was answered with', () => {
+  it('are those between the paste and the end of its answer', () => {
     expect(pausesOf(run(100, 110))).toEqual([
       { startMs: 0, endMs: 100 },
       { startMs: 100, endMs: 120 },
@@ -33,30 +33,30 @@ describe('the pauses of a run', () => {
     expect(longestOf(run(100))).toEqual({ startMs: 0, endMs: 100 });
   });
 
-  it('before the paste or after its answer are none of it', () => {
+  it('do not include pauses before the paste or after its answer', () => {
     const late: StallRun = { tokensMs: [-900, -100, 10, 20, 900], pastedFirstMs: 15 };
     expect(longestOf(late)).toEqual({ startMs: -100, endMs: 10 });
   });
 });
 
 describe('the figures of a side', () => {
-  it('are medians of its runs, and the run shown is the middle one', () => {
+  it('are medians of its runs, and the median run is shown', () => {
     const figures = figuresOf(side(run(90), run(500), run(100)))!;
     expect(figures).toMatchObject({ longestMs: 100, longestRunsMs: [90, 500, 100], pastedFirstMs: 100 });
     expect(figures.shown).toEqual(run(100));
   });
 
-  it('are none where nothing could be measured', () => {
+  it('are null if nothing could be measured', () => {
     expect(figuresOf(side())).toBeNull();
     expect(figuresOf(side({ tokensMs: [-20, -10], pastedFirstMs: 50 }))).toBeNull();
   });
 });
 
-describe('the verdict', () => {
+describe('the verdict on a stall', () => {
   const slow = side(run(900), run(1000), run(1100));
   const quick = side(run(40), run(50), run(60));
 
-  it('says how long each waited, and what the paste paid', () => {
+  it('states the longest pause of each side, and the time to the paste’s first token', () => {
     const verdict = stallVerdict(stall(slow, quick))!;
     expect(verdict).toMatchObject({ winner: 'split' });
     expect(verdict.headline).toBe('One engine: 1,000 ms without a token. P and D: 50 ms');
@@ -64,7 +64,7 @@ describe('the verdict', () => {
     expect(verdict.sentence).toContain('after 1,000 ms on one engine and after 50 ms on P and D');
   });
 
-  it('says so where splitting did not help, or made it worse', () => {
+  it('says if splitting did not help or made it worse', () => {
     expect(stallVerdict(stall(quick, slow))).toMatchObject({ winner: 'alone' });
     expect(stallVerdict(stall(quick, slow))!.headline).toContain('made it worse here');
     const overlapping = stall(side(run(50), run(90), run(200)), side(run(40), run(60), run(80)));
@@ -72,16 +72,16 @@ describe('the verdict', () => {
     expect(stallVerdict(overlapping)!.headline).toContain('did not help here');
   });
 
-  it('is none before both sides have run as often as they should', () => {
+  it('is null until both sides have finished their runs', () => {
     expect(stallVerdict(stall(slow, { ...quick, phase: 'running' }))).toBeNull();
   });
 
-  it('compares what was counted', () => {
+  it('compares the counts of both sides', () => {
     expect(sameCount(stall(slow, quick))).toBe(true);
     expect(sameCount(stall(slow, { ...quick, pieces: ['1', ' 3'] }))).toBe(false);
   });
 
-  it('lies on one clock for both sides', () => {
+  it('has one time axis for both sides', () => {
     expect(stallDomain(stall(slow, quick))).toEqual({ startMs: -40, endMs: 1040 });
     expect(stallDomain(stall(side(), side()))).toBeNull();
   });

@@ -32,18 +32,18 @@ const withTimes = (pullMs: number, recomputeMs: number): Race => ({
 });
 
 describe('the headline', () => {
-  it('begins with what the two engines do', () => {
+  it('starts with what the two engines do', () => {
     expect(told(turn1.slice(0, 3)).headline).toBe('P reads. D writes. KV is copied between them, both ways.');
   });
 
-  it('begins with what one engine does, where one does it all', () => {
+  it('starts with what the one engine does in mode monolithic', () => {
     const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic' } };
     expect(told([...turn1.slice(0, 3), settings]).headline).toBe(
       'One engine reads and writes. Nothing is copied.',
     );
   });
 
-  it('says of a recording that another conversation begins, and how', () => {
+  it('says in a recording that another conversation begins, and in which mode', () => {
     const state = fixtureState([
       ...turn1,
       { kind: 'conversation_ended', atMs: 9000, conversation: 'talk' },
@@ -63,11 +63,11 @@ describe('the headline', () => {
     expect(headline).toBe('Another conversation begins: one way');
   });
 
-  it('says where the KV of an answer is', () => {
+  it('says which engine has the KV of an answer', () => {
     expect(told(turn1).headline).toContain('Their KV is in D, and P does not have it');
   });
 
-  it('says what came back, and what P did not compute', () => {
+  it('says what was pulled back and what P did not have to compute', () => {
     const { headline, detail, tone } = told([...turn1, ...turn2]);
     expect(tone).toBe('pull');
     expect(headline).toBe('7 blocks came back from D to P: 112 tokens that P did not compute again');
@@ -75,7 +75,7 @@ describe('the headline', () => {
     expect(detail).toContain('Copied in 14 ms');
   });
 
-  it('compares a turn with one of its own conversation alone', () => {
+  it('compares a turn only with turns of its own conversation', () => {
     const state = fixtureState([...turn1, ...turn2]);
     const facts = {
       status: state.status.value,
@@ -95,14 +95,14 @@ describe('the headline', () => {
     expect(tellWith('another')).not.toContain('computed 999');
   });
 
-  it('is not that of a race that was run before the conversation began', () => {
+  it('ignores a race run before the conversation began', () => {
     const over = { kind: 'conversation_ended' as const, atMs: 9000, conversation: 'talk' };
     expect(told([...turn1, ...turn2, raceEvent, over]).headline).toBe(
       'P reads. D writes. KV is copied between them, both ways.',
     );
   });
 
-  it('says what the race showed, gain or loss', () => {
+  it('states the result of a race, gain or loss', () => {
     expect(told([...turn1, ...turn2, raceEvent]).headline).toBe('Pulling back saved 98 ms');
     const lost = { ...raceEvent, race: withTimes(200, 50) } as SessionEvent;
     expect(told([...turn1, ...turn2, lost])).toMatchObject({
@@ -111,7 +111,7 @@ describe('the headline', () => {
     });
   });
 
-  it('blames no machine for a modelled link', () => {
+  it('names a modelled link, not the machine, as the reason for a result', () => {
     for (const [pullMs, ms] of [
       [200, 50],
       [50, 200],
@@ -124,13 +124,13 @@ describe('the headline', () => {
     }
   });
 
-  it('asks for a question where one can be asked', () => {
+  it('invites a question only if one can be asked', () => {
     const events = [...turn1, raceEvent];
     expect(told(events).detail).toContain('Your turn: ask');
     expect(told(events, { phase: 'recorded', message: '', progress: null }).detail).not.toContain('ask');
   });
 
-  it('does not call answers the same that are not', () => {
+  it('says when the answers of a race differ', () => {
     const other = {
       ...raceEvent,
       race: { ...race, pull: { ...race.pull, answer: 'A dog.' } },
@@ -138,7 +138,7 @@ describe('the headline', () => {
     expect(told([...turn1, other]).detail).toContain('not the same answer');
   });
 
-  it('gives way to a turn after the race, and does not take the race’s own turns for the user’s', () => {
+  it('moves on to the next user turn after a race, but ignores the race’s own turns', () => {
     const started = {
       kind: 'turn_started',
       turn: 3,
@@ -152,7 +152,7 @@ describe('the headline', () => {
     expect(told([...turn1, ...turn2, raceEvent, its]).headline).toBe('Pulling back saved 98 ms');
   });
 
-  it('tells why there are no engines, and what to do', () => {
+  it('says why there are no engines, and what to do', () => {
     const failed: SessionEvent = {
       kind: 'status',
       atMs: 0,
@@ -166,20 +166,20 @@ describe('the headline', () => {
     });
   });
 
-  it('tells why a turn failed', () => {
+  it('says why a turn failed', () => {
     const failed: SessionEvent = { kind: 'turn_failed', atMs: 3005, turnId: 't2', message: 'D ended.' };
     expect(told([...turn1, turn2[0]!, failed])).toMatchObject({ tone: 'bad', detail: 'D ended.' });
   });
 });
 
-describe('the verdict', () => {
+describe('the verdict on a race', () => {
   it('names the winner and the margin', () => {
     expect(verdictOf(withTimes(38, 136))).toMatchObject({ winner: 'pull', marginMs: 98 });
     expect(verdictOf(withTimes(136, 38))).toMatchObject({ winner: 'recompute', marginMs: 98 });
     expect(verdictOf(withTimes(136, 38))!.sentence).toContain('Pulling lost by 98 ms');
   });
 
-  it('calls no difference what one measurement cannot tell apart, and nothing before both ended', () => {
+  it('is “no difference” for times too close to tell apart, and null until both sides end', () => {
     expect(verdictOf(withTimes(100, 102))).toMatchObject({
       winner: 'neither',
       sentence: 'No difference: 100 ms against 102 ms.',
@@ -187,7 +187,7 @@ describe('the verdict', () => {
     expect(verdictOf({ ...race, pull: { ...race.pull, ttftMs: null } })).toBeNull();
   });
 
-  it('claims nothing that the runs do not tell apart', () => {
+  it('names no winner if the runs of both sides overlap', () => {
     const runs = (pullMs: number[], recomputeMs: number[]): Race => ({
       ...race,
       pull: { ...race.pull, ttftMs: pullMs[1]!, runsMs: pullMs },
@@ -205,8 +205,8 @@ describe('the verdict', () => {
   });
 });
 
-describe('stages', () => {
-  it('have the colour of who works, whatever they are called', () => {
+describe('the stages of a turn', () => {
+  it('have the colour of the engine or copy that they belong to', () => {
     expect(stageTone('pull_readback')).toBe('pull');
     expect(stageTone('hand_over_readback')).toBe('over');
     expect(stageTone('prefill')).toBe('p');
@@ -217,7 +217,7 @@ describe('stages', () => {
 });
 
 describe('a block in words', () => {
-  it('tells state, tokens, text and hold', () => {
+  it('has its state, tokens, text and hold', () => {
     const held = block(4, {
       state: 'held',
       heldFor: 'prefill',
@@ -232,7 +232,7 @@ describe('a block in words', () => {
 });
 
 describe('the opening', () => {
-  it('races once the first turns were played, and never against somebody who took the wheel', () => {
+  it('races after the first turns, but not in a lesson, after other turns or after a failure', () => {
     const state = fixtureState([...turn1, ...turn2]);
     state.settings.value = { ...state.settings.value, turns: 2 };
     expect(stageOf(state)).toBe('played');
@@ -259,7 +259,7 @@ describe('with a store', () => {
     bytes: 64,
   });
 
-  it('what a block has is said to come from where it was copied last', () => {
+  it('a block is described as copied from its latest source', () => {
     const { decode, prefill } = drawnIds(fixtureState(turn1));
     const state = fixtureState([...turn1, transfer('store', prefill!)]);
     const pulled = { ...block(2, { state: 'pulled', origin: 'pulled' }) };
@@ -269,7 +269,7 @@ describe('with a store', () => {
     expect(words()).toContain('copied from D');
   });
 
-  it('a turn tells what the store gave apart from what D gave', () => {
+  it('a turn reports tokens from the store and from D separately', () => {
     const [moved, none] = [7, 0].map((blocks) => ({ blocks, bytes: 1024 * blocks, ms: 3, throttled: false }));
     const ended = turn2.findLast((event) => event.kind === 'turn_ended')!;
     const both = { ...ended.result.transfer, store_to_p: { ...moved!, bytes: 3 * 7 * 1024 }, d_to_p: moved! };
@@ -282,7 +282,7 @@ describe('with a store', () => {
     expect(storedTokens({ ...result, transfer: { ...both, store_to_p: none! } })).toBe(0);
   });
 
-  it('a load is a stage of its own', () => {
+  it('a load is a separate stage', () => {
     const stages = shownStages({ load_p_wait: 1, load_d_upload: 2, pull_wait: 4, prefill: 8 });
     expect(stages.map(({ name, ms }) => [name, ms])).toEqual([
       ['load', 3],
@@ -292,7 +292,7 @@ describe('with a store', () => {
     expect(stageTone('load')).toBe('store');
   });
 
-  it('a modelled link is a part of its own, beside the copy that it delays', () => {
+  it('a modelled link is a separate part, next to the copy that it delays', () => {
     const stages = shownStages({
       pull_wait: 4,
       pull_link: 100,

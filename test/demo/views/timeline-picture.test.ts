@@ -15,7 +15,7 @@ const anything = <T>(): T =>
 const NAMES = ['surface', 'ink', 'ink2', 'ink3', 'line', 'p', 'd', 'pull', 'over', 'store', 'onAccent'];
 const palette = { ...Object.fromEntries(NAMES.map((name) => [name, '#2f6fd6'])), least: 0 } as Palette;
 
-/** What is in view, once it was drawn. */
+/** Draws the timeline and returns the time range in view. */
 function shownOf(state: SessionState) {
   const picture = new TimelinePicture(state, signal<Fit | null>('first token'), signal<Bar | null>(null));
   const context = anything<CanvasRenderingContext2D>();
@@ -23,7 +23,7 @@ function shownOf(state: SessionState) {
   return picture.domain;
 }
 
-it('shows the last turn, and nothing of a conversation that is over', () => {
+it('the timeline shows the last turn, and nothing of an ended conversation', () => {
   const state = fixtureState([...turn1, ...turn2]);
   const { startMs } = state.turns.value.at(-1)!;
   expect(shownOf(state).startMs).toBeLessThan(startMs);

@@ -35,8 +35,8 @@ const stage: Span = {
 const whole = { startMs: 1000, endMs: 5000 };
 const domain = { startMs: 2000, endMs: 3000 };
 
-describe('the axis', () => {
-  it('maps there and back', () => {
+describe('the time axis', () => {
+  it('maps pixels to times and back', () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 800, noNaN: true }), (x) => {
         expect(toX(domain, 800, toMs(domain, 800, x))).toBeCloseTo(x, 6);
@@ -44,7 +44,7 @@ describe('the axis', () => {
     );
   });
 
-  it('keeps what is under the pointer where it is while it zooms', () => {
+  it('keeps the time under the pointer fixed while zooming', () => {
     fc.assert(
       fc.property(
         fc.double({ min: 2100, max: 2900, noNaN: true }),
@@ -57,20 +57,20 @@ describe('the axis', () => {
     );
   });
 
-  it('shows neither more than there is nor less than a clock can tell', () => {
+  it('limits zooming to the whole range and to the clock’s resolution', () => {
     expect(zoom(domain, whole, 2500, 100)).toEqual(whole);
     expect(spanOf(zoom(domain, whole, 2500, 1e-9))).toBeCloseTo(LEAST_SPAN_MS);
     expect(pan(domain, whole, -1e6)).toEqual({ startMs: 1000, endMs: 2000 });
     expect(pan(domain, whole, 1e6)).toEqual({ startMs: 4000, endMs: 5000 });
   });
 
-  it('keeps the moments under two fingers under them', () => {
+  it('keeps the times under two fingers fixed while pinching', () => {
     const after = pinch(domain, whole, 800, [300, 500], [250, 550]);
     expect(toX(after, 800, toMs(domain, 800, 300))).toBeCloseTo(250, 4);
     expect(toX(after, 800, toMs(domain, 800, 500))).toBeCloseTo(550, 4);
   });
 
-  it('has ticks at round numbers from the origin, not too near each other', () => {
+  it('has ticks at round times from the origin, at a readable distance', () => {
     const at = ticks(domain, 800, 2000);
     expect(at[0]).toBe(2000);
     expect(tickStep(domain, 800)).toBe(100);
@@ -80,7 +80,7 @@ describe('the axis', () => {
 
 const drawn = { prefill: 'p', decode: 'd' };
 
-describe('lanes', () => {
+describe('the lane of a span', () => {
   it.each<[Pick<Span, 'engineId' | 'lane' | 'way'>, Lane | null]>([
     [onHost('p'), 'P host'],
     [onGpu('d'), 'D gpu'],
@@ -90,15 +90,15 @@ describe('lanes', () => {
     [onLink({ from: 'd', to: 'another p' }), null],
     [atRouter, 'router'],
     [onHost('another p'), null],
-  ])('%j is drawn on %s', (where, lane) => {
+  ])('for %j is %s', (where, lane) => {
     expect(laneOf({ ...stage, ...where }, drawn)).toBe(lane);
   });
 
-  it('has none for spans while nothing is drawn', () => {
+  it('is null while no engine is drawn', () => {
     expect(laneOf({ ...stage, ...onHost('p') }, { prefill: null, decode: null })).toBeNull();
   });
 
-  it('packs intervals so that none on a row overlap, while rows last', () => {
+  it('is packed into rows without overlap if there are enough rows', () => {
     const interval = fc.record({ startMs: fc.nat(100), length: fc.integer({ min: 1, max: 9 }) });
     fc.assert(
       fc.property(fc.array(interval, { maxLength: 40 }), (list) => {
@@ -115,13 +115,13 @@ describe('lanes', () => {
     );
   });
 
-  it('never makes more rows than it may', () => {
+  it('never has more rows than allowed', () => {
     const same = Array.from({ length: 9 }, () => ({ startMs: 0, endMs: 5 }));
     expect(packRows(same, 4).rows).toBe(4);
   });
 });
 
-describe('bars', () => {
+describe('the bars of the timeline', () => {
   const state = fixtureState([...turn1, ...turn2]);
   const lanes = placeSpans(state.spans.value, drawnIds(state));
   const layout = layoutTimeline(
@@ -130,7 +130,7 @@ describe('bars', () => {
   );
   const first = fitTo('first token', state.turns.value, 4000)!;
 
-  it('are found where they are drawn, and nothing where nothing is', () => {
+  it('are found where they are drawn, and none in empty places', () => {
     const bar = lanes.find(({ lane }) => lane === 'P gpu')!.bars.at(-1)!;
     const lane = layout.lanes.find((place) => place.lane === 'P gpu')!;
     const plot = 800 - layout.gutter;
@@ -139,7 +139,7 @@ describe('bars', () => {
     expect(barAt(lanes, layout, first, 800, { x: layout.gutter + 3, y: lane.y + 5 })).toBeNull();
   });
 
-  it('say whose work they are, and which way bytes went', () => {
+  it('have the colour of their engine or of the direction of their bytes', () => {
     const tones = new Map(
       lanes.flatMap(({ lane, bars }) => bars.map((bar) => [`${lane} ${bar.span.name}`, bar.tone])),
     );
@@ -150,14 +150,14 @@ describe('bars', () => {
     expect(tones.get('D host readback')).toBe('pull');
   });
 
-  it('can be walked through with arrow keys, lane by lane', () => {
+  it('can be reached with arrow keys, lane by lane', () => {
     const from = barFrom(lanes, first, null, 'ArrowRight')!;
     const down = barFrom(lanes, first, from, 'ArrowDown')!;
     expect(down.lane).not.toBe(from.lane);
     expect(barFrom(lanes, first, down, 'ArrowUp')!.lane).toBe(from.lane);
   });
 
-  it('show the last turn up to its first token, or whole, or the last turns', () => {
+  it('can show the last turn to its first token, the whole turn, or the last turns', () => {
     const { turns } = state;
     const whole = fitTo('whole turn', turns.value, 4000)!;
     const last = fitTo('last turns', turns.value, 4000)!;
@@ -170,7 +170,7 @@ describe('bars', () => {
 });
 
 describe('a stage in words', () => {
-  it('tells milliseconds, bytes, rate and the clock', () => {
+  it('has its milliseconds, bytes, rate and clock', () => {
     expect(describeSpan(stage, drawn)).toMatchObject({
       where: 'D · host',
       took: '4 ms',
@@ -179,7 +179,7 @@ describe('a stage in words', () => {
     });
   });
 
-  it('names engines that are not drawn by letter and number, below those that are', () => {
+  it('names engines that are not drawn by letter and number, after those that are', () => {
     const others = { prefill: 'prefill-1', decode: 'decode-1' };
     const where = (place: object) => describeSpan({ ...stage, ...place }, others).where;
     expect(where(onGpu('decode-0'))).toBe('D0 · GPU');
@@ -190,11 +190,11 @@ describe('a stage in words', () => {
     expect(sums.map((sum) => sum.where)).toEqual(['D · host', 'D0 · host']);
   });
 
-  it('says of a modelled time that it was not measured', () => {
+  it('marks a modelled time as not measured', () => {
     expect(spanInWords({ ...stage, clock: 'modelled' }, drawn)).toContain('modelled, not measured');
   });
 
-  it('sums a turn by lane, stage and clock', () => {
+  it('is summed over a turn by lane, stage and clock', () => {
     const state = fixtureState(turn1);
     const sums = sumStages(state.spans.value, state.turns.value[0]!, drawnIds(state));
     expect(sums.find(({ where, name }) => where === 'D · GPU' && name === 'decode')).toMatchObject({
