@@ -107,7 +107,7 @@ describe('predictions from fitted costs', () => {
     expect(recommendThreshold(free, 1024)).toBe(0);
   });
 
-  it('expect no regret at the recommended threshold, and more for 64 and most for 0', () => {
+  it('expect no regret at the recommended threshold, some at 64, more at 0, and some for never', () => {
     const threshold = recommendThreshold(model, 1024);
     const [best, vllm, always, never] = expectedRegret(model, [threshold, 64, 0, null], 16, 512);
     expect(best!.regretMs).toBeCloseTo(0, 1);

@@ -271,7 +271,7 @@ describe('the fields of a request', () => {
     expect(stub.requests.map(({ conversationId }) => conversationId)).toEqual(['a', 'b', null]);
   });
 
-  test('may not name a conversation with a reserved name, nor may headers: 400', async () => {
+  test('are refused with 400 if they or headers name a conversation with a reserved name', async () => {
     const stub = new StubService();
     const app = stubApp(stub);
     const name = 'anonymous-1';
@@ -305,7 +305,7 @@ describe('the fields of a request', () => {
     expect(await refused.text()).toContain('wanted a whole number of 64 bits');
   });
 
-  test('may have text parts, which become one text, and null content, which becomes empty', async () => {
+  test('may have text parts, which become one text, and null content, which becomes empty text', async () => {
     const stub = new StubService();
     const messages = [
       { role: 'assistant', content: null },

@@ -303,7 +303,7 @@ it("the router's metrics are what its clients saw", async () => {
   expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
 });
 
-describe('the metrics that anybody may read', () => {
+describe('metrics open to everybody', () => {
   it("are an engine's load gauges, as in the full text, and the router's count of ended requests", async () => {
     const metrics = make();
     const whole = await metrics.text();

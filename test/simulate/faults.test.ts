@@ -108,7 +108,7 @@ async function episode(seed: number) {
 }
 
 describe('a storm of faults', () => {
-  it('leaves answers right and nothing over, with every kind of fault', async () => {
+  it('leaves every answer right and no blocks or requests behind, with every kind of fault', async () => {
     const happened = new Map<FaultKind, number>();
     const turns = { right: 0, error: 0, left: 0 };
     for (let seed = 0; seed < 120; seed++) {

@@ -106,7 +106,7 @@ describe('an engine that leaves', () => {
     ['drop', { lost: 80, again: 80, migratedTokens: 0 }, 0],
     ['wait', { lost: 0, again: 0, migratedTokens: 0 }, 80],
     ['migrate', { lost: 0, again: 0, migratedTokens: 80 }, 80],
-  ] as const)('with drain mode %s loses or keeps its holds', async (drain, sums, pulledTokens) => {
+  ] as const)('with drain mode %s counts what it lost and migrated', async (drain, sums, pulledTokens) => {
     const { prompt, ...found } = await goesOn(drain);
     expect(found).toEqual(sums);
     expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens, computedTokens: 101 - pulledTokens });
