@@ -207,9 +207,9 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
   });
 
   it.each([
-    ['larger than any half, beside small ones', 1e7, 1e-3],
-    ['smaller than any half', 1e-9, 1e-12],
-    ['of all sizes', 1e30, 1e-30],
+    ['beyond the f16 range, mixed with small ones', 1e7, 1e-3],
+    ['below the f16 range', 1e-9, 1e-12],
+    ['of all magnitudes', 1e30, 1e-30],
   ])('stays within the f16 bound for values %s', async (_, most, least) => {
     const [m, k, n] = [5, 44, 72];
     // Every row and value has a different magnitude; some are zero.

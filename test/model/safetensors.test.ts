@@ -40,7 +40,7 @@ describe('the safetensors reader', () => {
       /header of 2 bytes but has 9/,
     ],
     [
-      'a length that is no length',
+      'an impossible header length',
       new TextEncoder().encode('version https://git-lfs'),
       /announces a header of \d+ bytes/,
     ],
@@ -49,7 +49,7 @@ describe('the safetensors reader', () => {
       rawSafetensors('{"a":', new Uint8Array(0)),
       /the header of m\/x.safetensors is not JSON/,
     ],
-    ['a header of another kind', rawSafetensors('{"a":{"dtype":"F32"}}', new Uint8Array(0)), /a\.shape/],
+    ['a header that lacks fields', rawSafetensors('{"a":{"dtype":"F32"}}', new Uint8Array(0)), /a\.shape/],
     [
       'truncated data',
       withHeader({ a: entry(0, 16) }, 12),
@@ -57,7 +57,7 @@ describe('the safetensors reader', () => {
     ],
     ['bytes after the end', withHeader({ a: entry(0, 16) }, 20), /has extra bytes/],
     [
-      'a shape that is not its bytes',
+      'a shape that does not match its bytes',
       withHeader({ a: entry(0, 16, { shape: [5] }) }, 16),
       /a of F32 \[5\] has 16 bytes, wanted 20/,
     ],
@@ -66,8 +66,16 @@ describe('the safetensors reader', () => {
       withHeader({ a: entry(0, 8), b: entry(4, 12) }, 12),
       /tensor b begins at byte .* overlap/,
     ],
-    ['a hole', withHeader({ a: entry(0, 4), b: entry(8, 12) }, 12), /tensor b begins at byte .* gap/],
-    ['ends before begins', withHeader({ a: entry(8, 4, { shape: [1] }) }, 12), /has -4 bytes, wanted 4/],
+    [
+      'a gap between tensors',
+      withHeader({ a: entry(0, 4), b: entry(8, 12) }, 12),
+      /tensor b begins at byte .* gap/,
+    ],
+    [
+      'a tensor that ends before it begins',
+      withHeader({ a: entry(8, 4, { shape: [1] }) }, 12),
+      /has -4 bytes, wanted 4/,
+    ],
     ['an unknown dtype', withHeader({ a: entry(0, 4, { dtype: 'F12' }) }, 4), /unknown dtype F12/],
   ])('refuses %s in one sentence', async (_, file, message) => {
     const error = await open(file).catch((e: unknown) => e);

@@ -129,7 +129,7 @@ describe('seeded weights', () => {
 
   it.each([
     ['nano', nano],
-    ['the way of Gemma 3', { ...presetArchitecture('tiny-hybrid'), ...tinyGemma }],
+    ['like Gemma 3', { ...presetArchitecture('tiny-hybrid'), ...tinyGemma }],
   ])('make a model whose output depends on its context: %s', async (_, architecture) => {
     const weights = await loadOracleWeights(new SeededWeights(architecture, 0, 'f16'));
     const prompt = Array.from({ length: 60 }, (_, i) => 5 + ((i * 131) % 500));
