@@ -6,7 +6,7 @@ import { Interrupted, unlessAborted } from './interrupted.ts';
 import { keepInputs } from './outputs.ts';
 import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
-import { unusualOptions } from './unused.ts';
+import { unusualOptions } from './unused-options.ts';
 
 /** Commands by name, in help's order. Each is loaded on demand, with its dependencies. */
 const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {

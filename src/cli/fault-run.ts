@@ -8,7 +8,7 @@ import { DRAIN_MS, runFaults } from '../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../lab/faults/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { commandLines, formatSeconds, plural, WIDTH, wrap } from './format.ts';
-import { tellingWhatIsLost } from './interrupted.ts';
+import { warningOfLoss } from './interrupted.ts';
 import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
@@ -48,7 +48,7 @@ export async function verifyFaults(
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
       signal,
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
-      start: (options, seams) => backend.startCluster(options, seams),
+      start: (options, hooks) => backend.startCluster(options, hooks),
       onEpisode(happened, episodes, violations) {
         // An interrupted episode does not count.
         if (!signal.aborted) Object.assign(over, { faults: happened, episodes, violations: [...violations] });
@@ -58,7 +58,7 @@ export async function verifyFaults(
         );
       },
     });
-    report = await tellingWhatIsLost(breaking, { deps, signal }, () => {
+    report = await warningOfLoss(breaking, { deps, signal }, () => {
       const said = `${plural(over.faults, 'fault')} in ${plural(over.episodes, 'episode')}`;
       return `No verdict: ${said} had finished, with ${plural(over.violations.length, 'rule')} broken.`;
     });

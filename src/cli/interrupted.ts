@@ -14,7 +14,7 @@ export async function* unlessAborted<T>(values: AsyncIterable<T>, signal: AbortS
 }
 
 /** Settles like `work`. `lost`: the sentences to print after an interrupt. */
-export async function tellingWhatIsLost<T>(
+export async function warningOfLoss<T>(
   work: Promise<T>,
   { deps, signal }: CommandContext,
   lost: () => string,

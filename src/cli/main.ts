@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-/** The program: runs main() in a real process. */
-import { beginAhead } from '../platform/node/ahead.ts';
 import { useCompileCache } from '../platform/node/compile-cache.ts';
+/** The program: runs main() in a real process. */
+import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead } from '../platform/node/threads.ts';
 
 const args = process.argv.slice(2);
-beginAhead(args);
+beginPreload(args);
 useCompileCache();
 // Loaded while engine threads start.
 const { main } = await import('./app.ts');

@@ -8,7 +8,7 @@ import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../config/store-url.ts';
 import { ConfigError } from '../errors.ts';
 import { EngineCluster } from '../fleet/cluster.ts';
-import type { ClusterSeams } from '../fleet/seams.ts';
+import type { ClusterHooks } from '../fleet/hooks.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
@@ -155,10 +155,10 @@ async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<C
 }
 
 /** Call useAdapter first. */
-async function startCluster(options: ClusterOptions, seams: ClusterSeams = {}): Promise<EngineCluster> {
+async function startCluster(options: ClusterOptions, hooks: ClusterHooks = {}): Promise<EngineCluster> {
   const adapter = await useAdapter('auto');
   return withProbes(async () =>
-    EngineCluster.start(nodePlatform, await tuned(options, adapter), systemClock, seams),
+    EngineCluster.start(nodePlatform, await tuned(options, adapter), systemClock, hooks),
   );
 }
 

@@ -5,7 +5,7 @@ import type { ClusterOptions } from '../fleet/types.ts';
 import { needBlocks, poolFor } from '../lab/pools.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseConversations } from '../workload/file.ts';
-import { madeLength, makeConversations } from '../workload/made.ts';
+import { conversationLength, makeConversations } from '../workload/random-conversations.ts';
 import { SHIPPED_TOKENS, shippedConversation } from '../workload/shipped.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { CliDeps } from './deps.ts';
@@ -31,7 +31,7 @@ export async function chooseConversations(
 export function checkFits(config: RunConfig, options: ClusterOptions): void {
   if (config.conversation === SHIPPED) checkShippedFits(config, options);
   if (config.conversation !== null) return;
-  const tokens = madeLength(config);
+  const tokens = conversationLength(config);
   if (tokens > options.maxModelLen) {
     throw new ConfigError(
       `the conversation grows to ${tokens} tokens and the context holds ${options.maxModelLen}: lower --turns, --user-tokens, --output-tokens or --system-tokens`,

@@ -92,7 +92,7 @@ export function parseRunConfig(
   const given = (key: RunKey): boolean =>
     (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;
 
-  if (config.conversation !== null) refuseMadeConversation(config, given, label);
+  if (config.conversation !== null) refuseGeneratedConversation(config, given, label);
   else if (config.model === 'recall' && !MADE_CONVERSATION_KEYS.some(given)) config.conversation = SHIPPED;
   if (config.conversation === SHIPPED) {
     for (const key of ['threshold', 'prefixCaching'] as const) {
@@ -113,7 +113,7 @@ export function parseRunConfig(
   return Object.freeze(config);
 }
 
-function refuseMadeConversation(
+function refuseGeneratedConversation(
   config: RunConfig,
   given: (key: RunKey) => boolean,
   label: (key: string) => string,

@@ -166,7 +166,7 @@ export class EngineCore {
     this.#activities?.stepBegins();
     this.#collect();
     const batch = this.#scheduler.schedule();
-    this.#tellWorkerSide();
+    this.#notifyWorkerSide();
     this.#activities?.planned(batch);
     this.#runsFromMs = this.#deps.clock.now();
     for (const { requestId } of batch.requests)
@@ -181,7 +181,7 @@ export class EngineCore {
       if (batch.requests.length > 0) onBatch?.(batch, clock.now() - this.#runsFromMs);
       this.#activities?.ran();
       const outputs = this.#postprocessor.updateFromOutput(batch, sampled);
-      this.#tellWorkerSide();
+      this.#notifyWorkerSide();
       this.#activities?.stepEnds(batch);
       return outputs;
     } finally {
@@ -218,7 +218,7 @@ export class EngineCore {
     for (const output of arrived) this.#postprocessor.updateFromConnector(output);
   }
 
-  #tellWorkerSide(): void {
+  #notifyWorkerSide(): void {
     const { connector } = this.#deps;
     if (connector && this.#metaIsDue())
       connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());

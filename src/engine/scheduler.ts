@@ -91,7 +91,7 @@ export class Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #queues: RequestQueues;
   /** Value of queues.changes at the last plan, if that plan advanced no request; else null. */
-  #gotNobodyOnAt: number | null = null;
+  #stalledAtChange: number | null = null;
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
@@ -101,7 +101,7 @@ export class Scheduler {
   /** Whether a plan now may advance a request. If the last plan advanced none, waiting requests are parked until a change. */
   get canSchedule(): boolean {
     const { running, waiting, loaded, changes } = this.#queues;
-    return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#gotNobodyOnAt);
+    return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#stalledAtChange);
   }
 
   schedule(): ScheduledBatch {
@@ -112,7 +112,7 @@ export class Scheduler {
     if (running.length > 0) this.#scheduleRunning(plan);
     if (!plan.preempted && this.#scheduleLoaded(plan) && waiting.length > 0) this.#scheduleWaiting(plan);
     const gotOn = plan.requests.length > 0 || plan.preempted || plan.loads;
-    this.#gotNobodyOnAt = gotOn ? null : changes;
+    this.#stalledAtChange = gotOn ? null : changes;
     if (plan.requests.length > 0) this.#deps.counters.forwardPasses++;
     return { step: this.#deps.counters.steps++, requests: plan.requests };
   }

@@ -1,7 +1,7 @@
 /**
  * Faults that are switched on and off while engines serve. Each applies to one engine, at a given rate. The board
  * decides by random draws, from one seed, for every request and message that a fault could affect, injects the fault
- * at the interfaces of a cluster (src/fleet/seams.ts), and counts what it affected. It sees engines only as their
+ * at the interfaces of a cluster (src/fleet/hooks.ts), and counts what it affected. It sees engines only as their
  * router does; the caller supplies how one is killed.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
@@ -86,10 +86,10 @@ export class FaultBoard {
     return this.#injected;
   }
 
-  /** For ClusterSeams.wire. */
+  /** For ClusterHooks.wire. */
   readonly wire: FaultyWires['wire'] = (a, b) => this.#wires.wire(a, b);
 
-  /** For ClusterSeams.client. Returns the same client for the same engine. */
+  /** For ClusterHooks.client. Returns the same client for the same engine. */
   readonly client = (engine: EngineClient): EngineClient => {
     const known = this.#clients.get(engine);
     if (known) return known;

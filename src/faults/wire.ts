@@ -19,7 +19,7 @@ export class FaultyWires {
     this.#choose = choose;
   }
 
-  /** Creates the channel of a pair of engines. For ClusterSeams.wire. */
+  /** Creates the channel of a pair of engines. For ClusterHooks.wire. */
   readonly wire: EngineWire = (a, b) => {
     const ofA = new MessageChannel();
     const ofB = new MessageChannel();

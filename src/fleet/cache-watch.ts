@@ -8,7 +8,7 @@ export class CacheWatch extends ReportWatch<CacheEventBatch> {
   /**
    * Call for an engine that joined later. A replacement's cache is empty, so listeners are told that it was cleared.
    */
-  watchAnew(engine: ThreadEngine, atMs: number): void {
+  watchReplacement(engine: ThreadEngine, atMs: number): void {
     this.watch(engine);
     this.tell({ engineId: engine.engineId, events: [{ kind: 'cleared' }], atMs });
   }

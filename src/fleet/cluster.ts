@@ -9,21 +9,21 @@ import { ConflictError, RequestError } from '../errors.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import type { ConversationHistory } from '../router/conversations.ts';
-import { release } from '../router/held.ts';
+import { release } from '../router/next-turn-hold.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
 import { Router } from '../router/router.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import { type BuiltPolicy, policyOf } from './active-routing.ts';
 import { describe } from './describe.ts';
+import type { ClusterHooks } from './hooks.ts';
 import { Membership } from './membership.ts';
 import type { ClusterNotice } from './notices.ts';
 import { changed, engineCore, fleetIn, hasWindows } from './options.ts';
-import { type MadePolicy, policyOf } from './routing-in-force.ts';
 import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
-import type { ClusterSeams } from './seams.ts';
 import type { Seat } from './seats.ts';
 import { ShownCluster } from './shown-cluster.ts';
 import { type ClusterParts, startParts } from './start.ts';
@@ -90,9 +90,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
     platform: Platform,
     options: ClusterOptions,
     clock: Clock = systemClock,
-    seams: ClusterSeams = {},
+    hooks: ClusterHooks = {},
   ): Promise<EngineCluster> {
-    return new EngineCluster(await startParts(platform, options, clock, seams));
+    return new EngineCluster(await startParts(platform, options, clock, hooks));
   }
 
   get info(): ClusterInfo {
@@ -114,7 +114,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
   async configure(change: PolicyChange): Promise<void> {
     let before: ClusterOptions;
     let options: ClusterOptions;
-    let policy: MadePolicy;
+    let policy: BuiltPolicy;
     do {
       before = this.#options;
       options = changed(before, this.#atStart, change);

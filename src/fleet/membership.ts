@@ -8,7 +8,7 @@ import type { Conversation, ConversationCache } from '../router/conversations.ts
 import type { EngineClient } from '../router/engine-client.ts';
 import { type DrainRule, drained, heirOf } from '../router/scaling/drain.ts';
 import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';
-import type { TurnsAt } from '../router/turns-at.ts';
+import type { TurnsByEngine } from '../router/turns-by-engine.ts';
 import type { EnginePool, PooledEngine } from './engine-pool.ts';
 import type { Joined, Left, MembershipNotice, ScaleReport } from './scale-report.ts';
 import type { Seat } from './seats.ts';
@@ -27,7 +27,7 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   pool: EnginePool<E>;
   clock: Clock;
   conversations: ConversationCache;
-  turns: TurnsAt;
+  turns: TurnsByEngine;
   /** The active settings. */
   options: () => Pick<ClusterOptions, 'mode'>;
   /** The engine as the router knows it. */

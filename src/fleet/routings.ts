@@ -1,8 +1,8 @@
 /** The active routing policy, and the policies that single turns ask for. Each tracks only its own turns. */
 import { ROUTING_NAMES, routingProblem } from '../config/routing.ts';
 import { ConfigError, RoutingError } from '../errors.ts';
+import { ActiveRouting, type BuiltPolicy, policyOf } from './active-routing.ts';
 import type { EnginePool } from './engine-pool.ts';
-import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 import type { Watches } from './watches.ts';
@@ -12,7 +12,7 @@ const MOST_MIXES = 16;
 
 /** A policy created because a turn asked for it. */
 interface Named {
-  routing: RoutingInForce;
+  routing: ActiveRouting;
   /** Turns under way; it is kept while there are any. */
   turns: number;
 }
@@ -21,19 +21,19 @@ const isMix = (name: string): boolean => !ROUTING_NAMES.some((policy) => policy 
 
 export class Routings {
   readonly #watches: Watches;
-  #inForce: RoutingInForce;
+  #inForce: ActiveRouting;
   /** Least recently used first. */
   readonly #named = new Map<string, Named>();
 
   /** `policy`: by policyOf(), from the same options. */
-  constructor(pool: Pick<EnginePool, 'all'>, watches: Watches, policy: MadePolicy, options: ClusterOptions) {
+  constructor(pool: Pick<EnginePool, 'all'>, watches: Watches, policy: BuiltPolicy, options: ClusterOptions) {
     this.#watches = watches;
-    this.#inForce = new RoutingInForce(policy, options, watches);
+    this.#inForce = new ActiveRouting(policy, options, watches);
     for (const engine of pool.all) this.follow(engine);
   }
 
   /** The policy of that name, which a turn must have entered; null: the active one. */
-  of(name: string | null): RoutingInForce {
+  of(name: string | null): ActiveRouting {
     return (name !== null && this.#named.get(name)?.routing) || this.#inForce;
   }
 
@@ -48,7 +48,7 @@ export class Routings {
     let named = this.#named.get(name);
     if (!named) {
       if (isMix(name)) this.#makeRoom();
-      named = { routing: new RoutingInForce(made!.policy, made!.options, this.#watches), turns: 0 };
+      named = { routing: new ActiveRouting(made!.policy, made!.options, this.#watches), turns: 0 };
     }
     this.#named.delete(name);
     this.#named.set(name, named);
@@ -58,10 +58,10 @@ export class Routings {
   }
 
   /** Call when settings have changed: forgets everything known before. */
-  replace(policy: MadePolicy, options: ClusterOptions): void {
+  replace(policy: BuiltPolicy, options: ClusterOptions): void {
     for (const routing of this.#all()) routing.end();
     this.#named.clear();
-    this.#inForce = new RoutingInForce(policy, options, this.#watches);
+    this.#inForce = new ActiveRouting(policy, options, this.#watches);
   }
 
   follow(engine: ThreadEngine): void {
@@ -73,7 +73,7 @@ export class Routings {
     });
   }
 
-  #all(): RoutingInForce[] {
+  #all(): ActiveRouting[] {
     return [this.#inForce, ...[...this.#named.values()].map(({ routing }) => routing)];
   }
 

@@ -10,10 +10,10 @@ import { ConversationCache } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import type { EnginePool } from './engine-pool.ts';
-import { heard } from './heard.ts';
-import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
+import { kernelTimesOf, lookupIn, reportWaiting, snapshotOf } from './fleet-queries.ts';
 import type { CacheEventBatch, ClusterNotice } from './notices.ts';
 import type { LoadNews } from './report-watch.ts';
+import { safeListener } from './safe-listener.ts';
 import type { ClusterParts } from './start.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -112,28 +112,28 @@ export abstract class ShownCluster {
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
-    return this.watches.engines.listen(heard(listener));
+    return this.watches.engines.listen(safeListener(listener));
   }
 
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.watches.caches.listen(heard(listener));
+    return this.watches.caches.listen(safeListener(listener));
   }
 
   onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.store?.onEvents(heard(listener)) ?? (() => {});
+    return this.store?.onEvents(safeListener(listener)) ?? (() => {});
   }
 
   onSpan(listener: (span: Span) => void): () => void {
-    return this.watches.spans.listen(heard(listener));
+    return this.watches.spans.listen(safeListener(listener));
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    const told = heard(listener);
-    return this.watches.engines.listen((notice) => tellWaiting(notice, told));
+    const told = safeListener(listener);
+    return this.watches.engines.listen((notice) => reportWaiting(notice, told));
   }
 
   /** Calls the listener with an engine's load after its steps. Costs nothing while there is no listener. */
   onLoad(listener: (news: LoadNews) => void): () => void {
-    return this.watches.loads.listen(heard(listener));
+    return this.watches.loads.listen(safeListener(listener));
   }
 }

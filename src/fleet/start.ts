@@ -4,12 +4,12 @@ import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import { loadArchitecture, loadCheckpoint, loadTokenizer, type TextModel } from '../model/load.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
+import { type BuiltPolicy, policyOf } from './active-routing.ts';
 import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
+import type { ClusterHooks } from './hooks.ts';
 import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-needs.ts';
 import { engineSpecs } from './options.ts';
-import { type MadePolicy, policyOf } from './routing-in-force.ts';
-import type { ClusterSeams } from './seams.ts';
 import { type Seat, withSeat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -21,7 +21,7 @@ export interface ClusterParts {
   pool: EnginePool;
   text: TextModel;
   info: ClusterInfo;
-  policy: MadePolicy;
+  policy: BuiltPolicy;
   clock: Clock;
   /** The engine as the router sees it: the same client at every call. */
   clientOf: (engine: ThreadEngine) => EngineClient;
@@ -36,7 +36,7 @@ export async function startParts(
   platform: Platform,
   options: ClusterOptions,
   clock: Clock,
-  { wire, client = (engine) => engine }: ClusterSeams,
+  { wire, client = (engine) => engine }: ClusterHooks,
 ): Promise<ClusterParts> {
   const begun = clock.now();
   const files = await platform.openModel(options.model);

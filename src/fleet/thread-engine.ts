@@ -116,7 +116,7 @@ export class ThreadEngine implements EngineClient {
     this.#connection.owe();
     try {
       const sentMs = this.#clock.now();
-      if (work) this.#tellSpan(routerSpan(work.name, requestId, work.sinceMs, sentMs));
+      if (work) this.#emitSpan(routerSpan(work.name, requestId, work.sinceMs, sentMs));
       const arrivalMs = request.arrivalMs ?? sentMs;
       await this.serving.addRequest({ ...request, arrivalMs }, sentMs);
     } catch (error) {
@@ -184,7 +184,7 @@ export class ThreadEngine implements EngineClient {
         break;
       case 'spans':
         this.spanMessages++;
-        for (const span of event.spans) this.#tellSpan(span);
+        for (const span of event.spans) this.#emitSpan(span);
         break;
       case 'dead':
         if (this.ended) this.#failAll(this.ended);
@@ -196,7 +196,7 @@ export class ThreadEngine implements EngineClient {
     if (this.#streams.delete(requestId)) this.#connection.settle();
   }
 
-  #tellSpan(span: RawSpan): void {
+  #emitSpan(span: RawSpan): void {
     for (const listener of this.#spanListeners) listener(span);
   }
 

@@ -20,7 +20,7 @@ export class Watches {
   /** Watches an engine that joined later. `replaces`: id of the engine whose seat it took; null: a new seat. */
   joined(engine: ThreadEngine, replaces: string | null, atMs: number): void {
     this.#watch(engine, replaces);
-    this.caches.watchAnew(engine, atMs);
+    this.caches.watchReplacement(engine, atMs);
   }
 
   #watch(engine: ThreadEngine, replaces: string | null): void {

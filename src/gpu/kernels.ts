@@ -130,7 +130,7 @@ export interface Kernel {
   used: boolean;
 }
 
-export const isMade = ({ pipeline }: Kernel): boolean => pipeline !== null;
+export const isCompiled = ({ pipeline }: Kernel): boolean => pipeline !== null;
 
 /** One dispatch. x, y and z count workgroups. */
 export interface Dispatch {
@@ -187,7 +187,7 @@ export class KernelLibrary {
 
   /** Number of pipelines created. */
   get count(): number {
-    return [...this.#kernels.values()].filter(isMade).length;
+    return [...this.#kernels.values()].filter(isCompiled).length;
   }
 
   /** `buffers` in binding order. */

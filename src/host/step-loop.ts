@@ -135,13 +135,13 @@ export class StepLoop {
     const changed = Promise.race([called, core()?.waitForChange(stop.signal) ?? called]);
     const moved = await Promise.race([changed.then(() => true), clock.sleep(STANDSTILL_MS, stop.signal)]);
     if (!moved) {
-      this.#tellWhoWaits();
+      this.#reportWaiting();
       await changed;
     }
     stop.abort();
   }
 
-  #tellWhoWaits(): void {
+  #reportWaiting(): void {
     const { core, send } = this.#options;
     for (const [requestId, told] of this.#openRequests) {
       const reason = core()?.inspect.waitingReason(requestId) ?? null;

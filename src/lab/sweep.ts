@@ -12,7 +12,7 @@ import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import { LOWEST_TOKEN_ID } from '../workload/made.ts';
+import { LOWEST_TOKEN_ID } from '../workload/random-conversations.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
 /** How a turn is served: 'pull' as in bidirectional mode, 'recompute' as in unidirectional, 'monolithic' by one engine. */

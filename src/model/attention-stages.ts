@@ -2,7 +2,7 @@
  * The attention dispatches of a layer: which kernel form serves a piece, and whether contexts are split into parts that
  * a second kernel combines.
  */
-import { isMade, type Kernel, type KernelLibrary } from '../gpu/kernels.ts';
+import { isCompiled, type Kernel, type KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
@@ -48,15 +48,15 @@ export function createAttention(parts: {
   const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
   /** Returns the preferred form, or the other while the preferred one has no pipeline: either serves any piece. */
   const made = (meant: AttentionVariant, other: AttentionVariant): AttentionVariant => {
-    if (isMade(meant.kernel)) return meant;
+    if (isCompiled(meant.kernel)) return meant;
     want(meant.kernel);
     return other;
   };
   const variantFor = (piece: Piece) => (isFew(piece) ? made(few, many) : made(many, few));
   const splitKernels = split ? [split.kernel, split.combine] : [];
-  const splitMade = (): boolean => {
-    if (splitKernels.every(isMade)) return true;
-    for (const kernel of splitKernels) if (!isMade(kernel)) want(kernel);
+  const splitCompiled = (): boolean => {
+    if (splitKernels.every(isCompiled)) return true;
+    for (const kernel of splitKernels) if (!isCompiled(kernel)) want(kernel);
     return false;
   };
   /** Parts to split the piece's contexts into, for layers with this window; 1: not split. */
@@ -65,7 +65,7 @@ export function createAttention(parts: {
     const { numRows: rows, longestContext } = piece;
     const workgroups = tilesOf(piece, split) * numKvHeads;
     const wanted = attentionParts({ rows, longestContext, workgroups, window }, numHeads, form);
-    return wanted > 1 && splitMade() ? wanted : 1;
+    return wanted > 1 && splitCompiled() ? wanted : 1;
   };
 
   const attend = (layer: number): Stage => {
@@ -118,6 +118,6 @@ export function createAttention(parts: {
     layerStages: (layer) => [attend(layer), ...(split ? [combine(layer, split)] : [])],
     variantFor,
     pairWork,
-    manyKernel: () => (isMade(many.kernel) ? many : few).kernel,
+    manyKernel: () => (isCompiled(many.kernel) ? many : few).kernel,
   };
 }

@@ -16,7 +16,7 @@ import {
   gemmCandidates,
   ROW_CLASSES,
   type RowClass,
-  wantsOf,
+  requirementsOf,
 } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, gemmFor, gemmForms } from './kernel-variants.ts';
 import { matricesOf, plainProduct } from './matrices.ts';
@@ -146,7 +146,7 @@ class TunedMatrix {
   }
 
   serves(form: GemmForm): boolean {
-    const { evenColumns, halves } = wantsOf(formOf(form).name);
+    const { evenColumns, halves } = requirementsOf(formOf(form).name);
     return !(halves && this.#ground.weightDtype === 'f32') && !(evenColumns && this.#columns4 % 2 !== 0);
   }
 

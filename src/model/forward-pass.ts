@@ -9,7 +9,7 @@ import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/unif
 import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, madeGemmFor, ropeThreads, type Want } from './kernel-variants.ts';
+import { type AdapterForm, compiledGemmFor, ropeThreads, type Want } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
 import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
@@ -224,7 +224,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     tileRows: (piece) => attention.variantFor(piece).tileRows,
     rowWork: matrixWork(largest),
     pairWork: attention.pairWork,
-    gemmKernel: (rows) => madeGemmFor(gemm, rows, largest.columns4, wantNone).kernel,
+    gemmKernel: (rows) => compiledGemmFor(gemm, rows, largest.columns4, wantNone).kernel,
     attentionKernel: attention.manyKernel,
     stepUniform: step,
     destroy: () => {

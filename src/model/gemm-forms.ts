@@ -24,7 +24,7 @@ export function formOf(form: GemmForm): { name: GemmKernel; rows: number } {
 }
 
 /** What a kernel requires of a matrix: an even number of vec4 columns, weights as f16. */
-export const wantsOf = (name: GemmKernel): { evenColumns: boolean; halves: boolean } => ({
+export const requirementsOf = (name: GemmKernel): { evenColumns: boolean; halves: boolean } => ({
   evenColumns: name === 'gemmWide' || name === 'gemmSplit',
   halves: name === 'gemmSplit',
 });

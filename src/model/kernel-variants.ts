@@ -5,7 +5,7 @@
  */
 import { invariant, ModelError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/adapter-report.ts';
-import { isMade, type Kernel, type KernelLibrary, type Overrides } from '../gpu/kernels.ts';
+import { isCompiled, type Kernel, type KernelLibrary, type Overrides } from '../gpu/kernels.ts';
 import {
   defaultChoice,
   formOf,
@@ -14,7 +14,7 @@ import {
   type GemmForm,
   mostRows,
   ROW_CLASSES,
-  wantsOf,
+  requirementsOf,
 } from './gemm-forms.ts';
 import type { Architecture } from './types.ts';
 
@@ -151,7 +151,7 @@ export function gemmForms(
     rows,
     columns4,
     upTo: Number.POSITIVE_INFINITY,
-    parity: odd ? 'odd' : wantsOf(name).evenColumns || parts ? 'even' : 'any',
+    parity: odd ? 'odd' : requirementsOf(name).evenColumns || parts ? 'even' : 'any',
     leastColumns4,
     leastWorkgroups,
   });
@@ -192,7 +192,7 @@ function withOddColumns(chosen: GemmForm): GemmForm {
 /** The substitute for f32 weights. */
 function withF32(chosen: GemmForm): GemmForm {
   const { name, rows } = formOf(chosen);
-  return wantsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
+  return requirementsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
 }
 
 const serves = ({ parity }: GemmVariant, columns4: number): boolean =>
@@ -217,7 +217,7 @@ export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4
  * The same among the forms with a pipeline; at least one must exist, since any form serves any number of rows. Requests
  * the preferred form through `want` if it has none.
  */
-export function madeGemmFor(
+export function compiledGemmFor(
   variants: readonly GemmVariant[],
   rows: number,
   columns4: number,
@@ -225,9 +225,9 @@ export function madeGemmFor(
 ): GemmVariant {
   // No form is meant for this many rows if only forms for fewer rows exist.
   const meant = meantFor(variants, rows, columns4);
-  if (meant && isMade(meant.kernel)) return meant;
+  if (meant && isCompiled(meant.kernel)) return meant;
   if (meant) want(meant.kernel);
-  const made = variants.filter((form) => isMade(form.kernel) && serves(form, columns4));
+  const made = variants.filter((form) => isCompiled(form.kernel) && serves(form, columns4));
   return made.find(({ upTo }) => rows <= upTo) ?? made.at(-1)!;
 }
 

@@ -16,7 +16,7 @@ interface PieceTimes {
  * `deviceTimed`: the device's lane shows its own times, so the host's go to the host's lane. Times in host
  * milliseconds.
  */
-export function tellPiece(
+export function emitPieceSpan(
   onSpan: SpanSink,
   engineId: string,
   piece: Piece,

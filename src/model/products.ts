@@ -2,12 +2,12 @@
  * A layer's matrix products as stages of the pass, with the norm before and the steps after each. For few rows they are
  * one dispatch (fused-kernels.ts), for more rows one dispatch each.
  */
-import { isMade, type KernelLibrary } from '../gpu/kernels.ts';
+import { isCompiled, type KernelLibrary } from '../gpu/kernels.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
 import type { DeviceMatrix } from './device-weights.ts';
 import { type FusedMatrix, MOST_FUSED_ROWS } from './fused-kernels.ts';
-import { type GemmVariant, gemmFor, madeGemmFor, type Want } from './kernel-variants.ts';
+import { compiledGemmFor, type GemmVariant, gemmFor, type Want } from './kernel-variants.ts';
 import { plainProduct } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
 import type { Stage } from './stage.ts';
@@ -74,8 +74,10 @@ export function createProducts(parts: {
 
   const apartKernels = [norm, rope, swiglu];
   const fusedForms = fused ? [fused.qkv.variants, fused.gateUp.variants] : [];
-  const apartMade = fromThenOn(() => apartKernels.every(isMade));
-  const fusedMade = fromThenOn(() => fusedForms.every((forms) => forms.some(({ kernel }) => isMade(kernel))));
+  const separateCompiled = fromThenOn(() => apartKernels.every(isCompiled));
+  const fusedCompiled = fromThenOn(() =>
+    fusedForms.every((forms) => forms.some(({ kernel }) => isCompiled(kernel))),
+  );
 
   /**
    * Whether fused kernels serve a piece. Fused kernels also serve many rows while the separate ones have no pipeline,
@@ -84,11 +86,11 @@ export function createProducts(parts: {
   const isFused = ({ numRows }: Piece): boolean => {
     if (!fused) return false;
     if (numRows > MOST_FUSED_ROWS) {
-      if (apartMade()) return false;
+      if (separateCompiled()) return false;
       for (const kernel of [...apartKernels, gemmFor(gemm, numRows, EVEN).kernel]) want(kernel);
       return true;
     }
-    if (fusedMade()) return true;
+    if (fusedCompiled()) return true;
     for (const forms of fusedForms) want(gemmFor(forms, numRows, EVEN).kernel);
     return false;
   };
@@ -114,7 +116,7 @@ export function createProducts(parts: {
     const bindGroup = library.bind(variants[0]!.kernel, label, buffers);
     return (piece) => {
       const rows = logits ? piece.logitRows.length : piece.numRows;
-      const variant = madeGemmFor(variants, rows, columns4, want);
+      const variant = compiledGemmFor(variants, rows, columns4, want);
       const y = Math.ceil(rows / variant.rows);
       return {
         kernel: variant.kernel,

@@ -9,7 +9,7 @@ import type { GpuDevice } from '../gpu/device.ts';
 import type { TimingMode } from '../measure/profile.ts';
 import { type KernelTimes, KernelTiming } from './kernel-timing.ts';
 import { groupWindows } from './kv-groups.ts';
-import { tellPiece } from './piece-spans.ts';
+import { emitPieceSpan } from './piece-spans.ts';
 import { uploadPiece } from './piece-upload.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SampleReadback } from './sample-readback.ts';
@@ -197,7 +197,7 @@ export class ModelRunner implements ModelExecutor {
     const { sampled, computedMs } = await this.#runLast(last, piece);
     const { onSpan, engineId = 'engine', clock } = this.#parts.options;
     const timed = { begunMs, computedMs, endMs: clock.now(), submits: submits.length + 1 };
-    if (onSpan) tellPiece(onSpan, engineId, piece, step, timed, this.#timing !== null);
+    if (onSpan) emitPieceSpan(onSpan, engineId, piece, step, timed, this.#timing !== null);
     return sampled;
   }
 

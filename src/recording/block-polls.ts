@@ -38,8 +38,8 @@ export class BlockPolls {
   }
 
   /** Reports all of this engine's blocks again. */
-  startedAnew(engineId: string): void {
-    this.#engines.startedAnew(engineId);
+  restarted(engineId: string): void {
+    this.#engines.restarted(engineId);
   }
 
   /** Reports blocks that changed. Calls during a poll share the next one. Never rejects. */

@@ -42,15 +42,15 @@ export class RecordedRace {
     if (!pull || !recompute || pull.result.pulled_tokens === 0) return;
     this.#emit({ kind: 'race', atMs: event.atMs, race: raceOf(pull, recompute, this.#before(started)) });
     this.#races++;
-    if (this.#races >= MORE_POINTS * this.#told) this.#tellCrossover(event.atMs);
+    if (this.#races >= MORE_POINTS * this.#told) this.#emitCrossover(event.atMs);
   }
 
   /** Call at the end of the run. */
   end(atMs: number): void {
-    if (this.#told < this.#races) this.#tellCrossover(atMs);
+    if (this.#told < this.#races) this.#emitCrossover(atMs);
   }
 
-  #tellCrossover(atMs: number): void {
+  #emitCrossover(atMs: number): void {
     this.#told = this.#races;
     this.#emit({ kind: 'crossover', atMs, crossover: this.#crossover() });
   }

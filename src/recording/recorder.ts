@@ -38,7 +38,7 @@ export class Recorder {
   /** Each conversation's last turn that succeeded. */
   readonly #ended = new Map<string, ResumedTurn>();
   /** Conversations whose last turn is being run again. */
-  readonly #retold = new Set<string>();
+  readonly #restored = new Set<string>();
   /** Requests with a reported transfer. No note says that these wait. */
   readonly #pulls = new Set<string>();
   readonly #unsubscribe: (() => void)[];
@@ -68,7 +68,7 @@ export class Recorder {
 
   detach(): void {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
-    this.#tellSpans();
+    this.#emitSpans();
   }
 
   /** Reports what the cluster runs on. Call again after a change of its settings. */
@@ -86,7 +86,7 @@ export class Recorder {
     try {
       for await (const token of this.#cluster.generate(request)) {
         digests.push(token.logitsDigest);
-        this.#tellToken(conversation, token);
+        this.#emitToken(conversation, token);
         const { final } = token;
         const of = turnOf();
         if (final && of) {
@@ -111,7 +111,7 @@ export class Recorder {
   }
 
   /** Runs a conversation's last turn again only to restore its KV on emptied engines. Rejects like again(). */
-  async retell(conversation: string, request: GenerateRequest): Promise<void> {
+  async restoreTurn(conversation: string, request: GenerateRequest): Promise<void> {
     for await (const _ of this.again(conversation, request));
   }
 
@@ -122,7 +122,7 @@ export class Recorder {
   async *again(conversation: string, request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     const asked = this.#asked.get(conversation);
     this.#asked.delete(conversation);
-    this.#retold.add(conversation);
+    this.#restored.add(conversation);
     try {
       for await (const token of this.#cluster.generate({ ...request, conversationId: conversation })) {
         this.#views.token(this.#turnOf.get(conversation)!.turnId, token.tokenId);
@@ -130,7 +130,7 @@ export class Recorder {
       }
       await this.poll();
     } finally {
-      this.#retold.delete(conversation);
+      this.#restored.delete(conversation);
       if (asked) this.#asked.set(conversation, asked);
     }
   }
@@ -182,7 +182,7 @@ export class Recorder {
       }
       case 'alive': {
         const { engineId, role } = notice;
-        this.#blocks.startedAnew(engineId);
+        this.#blocks.restarted(engineId);
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: true, message: null });
         break;
       }
@@ -218,7 +218,7 @@ export class Recorder {
 
   /** Turns are counted here, because the cluster's count restarts when its engines are reconfigured. */
   #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
-    const again = this.#retold.has(conversationId);
+    const again = this.#restored.has(conversationId);
     const told = this.#views.turnStarted(turnId, conversationId, written(promptTokenIds), again);
     const { turn, differsAt } = told;
     if (again) this.#turnOf.set(conversationId, { turnId, turn });
@@ -241,7 +241,7 @@ export class Recorder {
     void this.poll();
   }
 
-  #tellToken(conversation: string | null, token: GeneratedToken): void {
+  #emitToken(conversation: string | null, token: GeneratedToken): void {
     const of = conversation === null ? undefined : this.#turnOf.get(conversation);
     if (!of) return;
     const { turnId } = of;
@@ -254,10 +254,10 @@ export class Recorder {
   /** Collects spans of the same message. A turn's own spans are skipped: they are reported as its start and end. */
   #span(span: Span): void {
     if (span.name === 'ttft' || span.name === 'turn') return;
-    if (this.#spans.push(span) === 1) queueMicrotask(() => this.#tellSpans());
+    if (this.#spans.push(span) === 1) queueMicrotask(() => this.#emitSpans());
   }
 
-  #tellSpans(): void {
+  #emitSpans(): void {
     const spans = this.#spans;
     this.#spans = [];
     if (spans.length === 0) return;

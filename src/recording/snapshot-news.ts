@@ -14,7 +14,7 @@ export class SnapshotNews {
   }
 
   /** Reports everything of this engine again. */
-  startedAnew(engineId: string): void {
+  restarted(engineId: string): void {
     this.#told.delete(engineId);
   }
 

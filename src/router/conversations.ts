@@ -6,8 +6,8 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineClient } from './engine-client.ts';
-import { type HeldForNextTurn, offeredUntilMs, release } from './held.ts';
-import { goesOn, type History, messagesAfter } from './history.ts';
+import { continuesHistory, type History, messagesAfter } from './history.ts';
+import { type HeldForNextTurn, offeredUntilMs, release } from './next-turn-hold.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
 
 /**
@@ -318,7 +318,7 @@ export class ConversationCache {
     for (const conversation of this.#conversations.values()) {
       if (conversation.cacheSalt !== cacheSalt || conversation.turns === 0) continue;
       if (best && conversation.historyIds.length < best.historyIds.length) continue;
-      if (goesOn(conversation, request)) best = conversation;
+      if (continuesHistory(conversation, request)) best = conversation;
     }
     return best;
   }

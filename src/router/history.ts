@@ -33,7 +33,7 @@ export function messagesAfter(
 }
 
 /** Whether the request's prompt begins with the whole of the conversation's last prompt and answer. */
-export function goesOn(
+export function continuesHistory(
   conversation: History,
   request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
 ): boolean {

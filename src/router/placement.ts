@@ -52,7 +52,7 @@ export function place<T extends Placeable>(
   engines: readonly T[],
   { mode, rolesets }: Placement,
 ): Placed<T> {
-  const taking = whoTakes(promptTokens, engines, rolesets);
+  const taking = admittingEngines(promptTokens, engines, rolesets);
   if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
   const serving = taking.filter(({ ended }) => !ended);
   if (mode === 'pooled' && !alone) {
@@ -71,11 +71,11 @@ export function place<T extends Placeable>(
     return { prefill, decode: eligible.flatMap((pair) => pair.decode), alone: false };
   }
   if (wholeTurns.length > 0) return { prefill: wholeTurns, decode: wholeTurns, alone: true };
-  return nobody(groups);
+  return noLivePair(groups);
 }
 
 /** The engines whose roleset's bounds admit a prompt of promptTokens tokens, ended ones included. */
-export function whoTakes<T extends Placeable>(
+export function admittingEngines<T extends Placeable>(
   promptTokens: number,
   engines: readonly T[],
   rolesets: Placement['rolesets'],
@@ -98,7 +98,7 @@ export const partners = <T extends Placeable>(
  * Candidates when no pair or combined engine is alive. Takes the first roleset that has both roles: its live engines,
  * or for a role without live ones, those that ended.
  */
-function nobody<T extends Placeable>(groups: readonly (readonly T[])[]): Placed<T> {
+function noLivePair<T extends Placeable>(groups: readonly (readonly T[])[]): Placed<T> {
   const left = (views: readonly T[]): readonly T[] => {
     const serving = views.filter(({ ended }) => !ended);
     return serving.length > 0 ? serving : views;

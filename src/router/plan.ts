@@ -11,7 +11,7 @@ import type { PromptAccount } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
-import { ANYWHERE, type Placed, type Placement, partners, place, whoTakes } from './placement.ts';
+import { ANYWHERE, admittingEngines, type Placed, type Placement, partners, place } from './placement.ts';
 
 /** What is known of an engine when a plan is made. */
 export interface EngineView {
@@ -183,7 +183,7 @@ export function planAgain(
   { rolesets }: Placement = ANYWHERE,
 ): Extract<TurnPlan, { way: 'alone' }> | null {
   const left = engines.filter(({ ended, engineId }) => !ended && !tried.has(engineId));
-  for (const among of [whoTakes(promptTokens, left, rolesets), left]) {
+  for (const among of [admittingEngines(promptTokens, left, rolesets), left]) {
     for (const role of ['decode', 'prefill'] as const) {
       const [engine] = among
         .filter((view) => view.role === role)

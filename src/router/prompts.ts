@@ -3,7 +3,7 @@ import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
 import type { Conversation } from './conversations.ts';
-import { goesOn } from './history.ts';
+import { continuesHistory } from './history.ts';
 import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
 
 /** Text to ids, without special tokens. */
@@ -55,7 +55,7 @@ export class PromptBuilder {
       );
     if (promptTokenIds) return promptTokenIds;
     const encode = request.encode ?? ((text) => this.#text.tokenizer.encode(text));
-    const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
+    const goingOn = conversation && continuesHistory(conversation, request) ? conversation : null;
     if (promptText !== undefined)
       return this.#fromText(promptText, goingOn, encode, request.addSpecialTokens ?? false);
     if (!messages || messages.length === 0) {

@@ -9,8 +9,8 @@ import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { InternalError, RequestError } from '../errors.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
-import { type HeldForNextTurn, release } from './held.ts';
-import { turnOutputs } from './ways.ts';
+import { type HeldForNextTurn, release } from './next-turn-hold.ts';
+import { turnOutputs } from './turn-outputs.ts';
 
 export interface RewindDeps {
   blockSize: number;

@@ -13,17 +13,17 @@ import type { Conversation, ConversationCache } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { orWhenRefused, withFailover } from './failover.ts';
-import { type HeldForNextTurn, release } from './held.ts';
+import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { enginesOf, planAgain, type TurnPlan } from './plan.ts';
-import { type PlannerDeps, planned } from './planned.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
+import { type Turn, turnOutputs, type Way } from './turn-outputs.ts';
+import { type PlannerDeps, planned } from './turn-planner.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
 import type { TurnWatch } from './turn-watch.ts';
-import { TurnsAt } from './turns-at.ts';
-import { type Turn, turnOutputs, type Way } from './ways.ts';
+import { TurnsByEngine } from './turns-by-engine.ts';
 
 /** The router has accepted a turn. */
 export interface TurnNotice {
@@ -65,7 +65,7 @@ export interface RouterDeps extends PlannerDeps {
 }
 
 export class Router {
-  readonly turnsAt = new TurnsAt();
+  readonly turnsAt = new TurnsByEngine();
   readonly #deps: RouterDeps;
   #accepted = 0;
 

@@ -12,8 +12,8 @@ import type { AnswerEnd } from './answer.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
+import type { TurnOutput, Way } from './turn-outputs.ts';
 import type { GenerateRequest, TransferSummary, TurnResult } from './turn-types.ts';
-import type { TurnOutput, Way } from './ways.ts';
 
 export interface TurnFacts {
   turnId: string;

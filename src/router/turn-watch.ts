@@ -1,6 +1,6 @@
 /** Reports a turn's progress to policies that keep state, as its outputs come. */
 import type { RouteRequest, RoutingPolicy, TurnPlan } from './plan.ts';
-import type { TurnOutput } from './ways.ts';
+import type { TurnOutput } from './turn-outputs.ts';
 
 export class TurnWatch {
   readonly #policy: RoutingPolicy;

@@ -3,7 +3,7 @@ import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
 import { Admission } from './admission.ts';
-import { baseApp, tellError } from './base-app.ts';
+import { baseApp, logError } from './base-app.ts';
 import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
 import { checkOneReader } from './choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
@@ -15,9 +15,9 @@ import { bodyOf, jsonResponse } from './json.ts';
 import { requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { RequestObserver } from './observer.ts';
-import { overSignal, overWhenSent } from './over.ts';
+import { checkSizes, limitBody, mostBodyBytes } from './request-limits.ts';
+import { endsWhenSent, requestSignal } from './request-signal.ts';
 import type { PortService } from './service.ts';
-import { checkSizes, limitBody, mostBodyBytes } from './sizes.ts';
 import { strategyOf, Targets } from './strategy.ts';
 import { mountTextRoutes } from './text-routes.ts';
 
@@ -84,7 +84,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     defaults: options.defaults ?? {},
     streamingKvParams: options.streamingKvParams ?? true,
     onEnd: (record) => log?.ended(service.name, record),
-    onError: (error) => tellError(log, error),
+    onError: (error) => logError(log, error),
   };
   /** An engine never sees a request refused here, so the engine that holds blocks for it is notified from here. */
   const checked = (body: unknown, read: (body: unknown) => Asked): Asked => {
@@ -105,11 +105,11 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       if (failure) throw failure;
       const body = await bodyOf(c);
       const host = c.req.header('Host');
-      if (service.kind === 'engine' && host !== undefined) service.askedUnder(host);
+      if (service.kind === 'engine' && host !== undefined) service.noteHost(host);
       const asked = withHeaders(checked(body, read), c, service);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const targets = new Targets();
-      const over = { over: overSignal(c), overWhenSent: overWhenSent(c) };
+      const over = { over: requestSignal(c), endsWhenSent: endsWhenSent(c) };
       const incoming = { asked, requestId, ...over, onWay: targets.take };
       const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);

@@ -1,15 +1,15 @@
 /** What every port's app has in common: one shape for errors, an access log line, checks of host, origin and ids. */
 import { Hono } from 'hono';
-import { checkDoor, type Door } from './door.ts';
+import { checkHostAndOrigin, type HostRules } from './host-check.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
 import type { Answered } from './http-metrics.ts';
 import { checkIdHeaders, requestIdOf } from './ids.ts';
 import { jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
-import { responseFailed } from './over.ts';
+import { responseFailed } from './request-signal.ts';
 
 /** Logs an error with its stack. */
-export function tellError(log: ServerLog | undefined, error: unknown): void {
+export function logError(log: ServerLog | undefined, error: unknown): void {
   log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
@@ -26,13 +26,13 @@ const NAMED = /:(\w+)\{(.+?)\}/g;
 export function baseApp(
   port: string,
   log: ServerLog | undefined,
-  door: Door,
+  door: HostRules,
   answered: (answered: Answered) => void = () => {},
 ): Hono {
   const app = new Hono();
   app.onError((error, c) => {
     const known = asHttpError(error);
-    if (known.status === 500) tellError(log, error);
+    if (known.status === 500) logError(log, error);
     responseFailed(c, known);
     return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
   });
@@ -54,7 +54,7 @@ export function baseApp(
     answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
-  app.use(checkDoor(door));
+  app.use(checkHostAndOrigin(door));
   app.use(async (c, next) => {
     checkIdHeaders(c);
     await next();

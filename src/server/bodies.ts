@@ -141,7 +141,7 @@ export interface Asked {
   /** Return the token ids of prompts and answers. */
   returnTokenIds: boolean;
   /** Also send chunks for tokens without text. Set when the client works in tokens: it gave or asked for token ids. */
-  tellsTokens: boolean;
+  returnsTokens: boolean;
   cacheSalt: string | null;
   kvTransferParams: Record<string, unknown> | null;
   conversationId: string | null;
@@ -174,7 +174,7 @@ export function askedByCompletion(body: unknown): Asked {
   return {
     ...common,
     prompts,
-    tellsTokens: common.tellsTokens || prompts[0]!.kind === 'tokens',
+    returnsTokens: common.returnsTokens || prompts[0]!.kind === 'tokens',
     addSpecialTokens: specialTokensOf(fields.add_special_tokens, 'text'),
     promptField: 'prompt',
     topLogprobs: fields.logprobs ?? null,
@@ -191,7 +191,7 @@ export function askedByGenerate(body: unknown): Asked {
     kvTransferParams: common.kvTransferParams ?? inside,
     prompts: [{ kind: 'tokens', tokenIds: fields.token_ids }],
     addSpecialTokens: false,
-    tellsTokens: true,
+    returnsTokens: true,
     promptField: 'token_ids',
     maxTokensField: 'sampling_params.max_tokens',
     nField: 'sampling_params.n',
@@ -241,7 +241,7 @@ function asked(
     includeUsage,
     continuousUsage: includeUsage && request.stream_options?.continuous_usage_stats === true,
     returnTokenIds,
-    tellsTokens: returnTokenIds,
+    returnsTokens: returnTokenIds,
     cacheSalt: request.cache_salt ?? null,
     kvTransferParams: request.kv_transfer_params ?? null,
     conversationId: request.conversation_id || request.session_id || null,

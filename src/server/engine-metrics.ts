@@ -85,7 +85,7 @@ export class EngineMetrics {
   }
 
   /** A new engine has replaced one that ended: it has none of its requests, and counts from 0. */
-  startedAnew(): void {
+  restarted(): void {
     this.#streaming.clear();
     this.#counts.clear();
   }

@@ -5,16 +5,16 @@
 import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { EngineDeadError, InternalError } from '../errors.ts';
+import { askWithTimeout } from '../fleet/ask-with-timeout.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
-import { askInTime } from '../fleet/in-time.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { shareOfStore } from '../measure/stored-tokens.ts';
 import { systemClock } from '../platform/clock.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
-import { requestOutputs } from '../router/ways.ts';
+import { requestOutputs } from '../router/turn-outputs.ts';
 import type { HostNames } from './host-names.ts';
-import { comeBack, HttpError, isComeBack, noAnswer } from './http-error.ts';
+import { comeBack, HttpError, isRetryLater, noAnswer } from './http-error.ts';
 import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
@@ -72,7 +72,7 @@ export class OneEngineService implements EngineService {
 
   async resetPrefixCache(): Promise<boolean> {
     const engine = this.engine();
-    const reset = await askInTime(engine, () => engine.serving.resetPrefixCache(), systemClock);
+    const reset = await askWithTimeout(engine, () => engine.serving.resetPrefixCache(), systemClock);
     if (reset === undefined) throw noAnswer(engine.engineId);
     return reset;
   }
@@ -82,8 +82,8 @@ export class OneEngineService implements EngineService {
     return this.engine().ended ? `engine ${this.name} ended and is being restarted` : null;
   }
 
-  askedUnder(host: string): void {
-    this.#names.askedUnder(seatOf(this.name), host);
+  noteHost(host: string): void {
+    this.#names.noteHost(seatOf(this.name), host);
   }
 
   refused(body: unknown): void {
@@ -117,7 +117,7 @@ export class OneEngineService implements EngineService {
       throw comeBack(`engine ${this.name} is leaving the fleet: use another engine`);
     const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
-      if (!isComeBack(error))
+      if (!isRetryLater(error))
         this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
       throw error;
     });

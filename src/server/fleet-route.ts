@@ -2,8 +2,8 @@
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import { DRAINS } from '../config/autoscale.ts';
+import { statsWithTimeout } from '../fleet/ask-with-timeout.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
-import { statsInTime } from '../fleet/in-time.ts';
 import { fleetIn } from '../fleet/options.ts';
 import type { ScaleReport } from '../fleet/scale-report.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
@@ -83,7 +83,7 @@ export function mountFleet(
 
 /** `inFlight`: the count that routing policies see, including requests not yet delivered to an engine that hangs. */
 async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
-  const stats = engine.ended ? null : await statsInTime(engine, systemClock);
+  const stats = engine.ended ? null : await statsWithTimeout(engine, systemClock);
   // 0 for an engine that has ended; null (unknown) for one that does not answer.
   const none = engine.ended ? 0 : null;
   const { name, role, combined, roleset, engineId, ended, startMs } = engine;

@@ -11,12 +11,12 @@ import { badWordsTokenIds } from './bad-words.ts';
 import type { Asked } from './bodies.ts';
 import { type Choice, choicesOf } from './choices.ts';
 import type { AnswerHead, Format } from './formats.ts';
-import { asHttpError, HttpError, isComeBack } from './http-error.ts';
+import { asHttpError, HttpError, isRetryLater } from './http-error.ts';
 import { logprobsOf } from './logprobs.ts';
-import { merged } from './merged.ts';
+import { mergeStreams } from './merge-streams.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
-import { ClientGone } from './over.ts';
 import { checkPrompt } from './prompt-check.ts';
+import { ClientGone } from './request-signal.ts';
 import { type ChoicePiece, streamed, whole } from './responses.ts';
 import type { AnswerPiece, GenerationRequest, PortService } from './service.ts';
 
@@ -41,12 +41,12 @@ export interface Incoming {
   /** Aborts when the client has disconnected or the response cannot be sent. */
   over: AbortSignal;
   /** Whether `over` also aborts once the client has received the whole response. */
-  overWhenSent: boolean;
+  endsWhenSent: boolean;
 }
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over, overWhenSent, onWay } = incoming;
+  const { asked, requestId, over, endsWhenSent, onWay } = incoming;
   const { service, admission } = deps;
   if (over.aborted) throw asHttpError(over.reason);
   const id = format.idPrefix + requestId;
@@ -62,14 +62,14 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
   const shared = { prompts, badWords, signal, onWay };
-  const pieces = merged(
+  const pieces = mergeStreams(
     choices.length,
     (index) => pieceByPiece(deps, asked, choices[index]!, shared),
     (reason) => abort.abort(reason),
   );
   const answers = untilEnd(pieces, () => {
     // A slow client keeps its place until it has received the response, so finished responses cannot pile up.
-    if (overWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
+    if (endsWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
     else leave();
   });
   // Works while the next piece is awaited (abort) and between two pieces (return); does nothing after the end.
@@ -180,7 +180,7 @@ async function* pieceByPiece(
   try {
     const badWordsTokenIds = await badWords.catch((error: unknown) => {
       // The request never reached the engine, so the holder of its blocks is notified here.
-      if (service.kind === 'engine' && !isComeBack(error))
+      if (service.kind === 'engine' && !isRetryLater(error))
         service.refused({ kv_transfer_params: asked.kvTransferParams, cache_salt: asked.cacheSalt });
       throw error;
     });

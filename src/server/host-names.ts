@@ -3,7 +3,7 @@
  * names in the Host headers of its requests. A proxy replaces the remote_host that an engine reported with the name by which
  * the proxy reaches it (through a forwarded port, for example).
  */
-import { bare, isOwnName } from './door.ts';
+import { bare, isOwnName } from './host-check.ts';
 
 /** Most names recorded per engine; further names are ignored. */
 const MOST_NAMES = 32;
@@ -18,7 +18,7 @@ export class HostNames {
   }
 
   /** Records the Host header of a request to the engine's port. */
-  askedUnder(engine: string, host: string): void {
+  noteHost(engine: string, host: string): void {
     const names = this.#asked.get(engine) ?? new Set();
     if (names.size < MOST_NAMES) this.#asked.set(engine, names.add(bare(host)));
   }

@@ -51,7 +51,7 @@ export const noAnswer = (engineId: string): HttpError =>
   comeBack(`engine ${engineId} does not answer: retry, or use another engine`);
 
 /** Whether the client should retry; the retry will name the same blocks. */
-export const isComeBack = (error: unknown): boolean => error instanceof HttpError && error.status === 503;
+export const isRetryLater = (error: unknown): boolean => error instanceof HttpError && error.status === 503;
 
 /** Error codes for requests that cannot be met (for example, more engines than fit in memory): status 400. */
 const ASKED_FOR: ReadonlySet<string> = new Set(['request', 'config', 'model', 'adapter']);

@@ -4,7 +4,7 @@
  */
 import type { Context } from 'hono';
 import { HttpError } from './http-error.ts';
-import { unlessGone } from './over.ts';
+import { unlessGone } from './request-signal.ts';
 
 /** NEL, line separator, paragraph separator: JSON.stringify does not escape them. */
 const lineBreaks = /[\u0085\u2028\u2029]/g;

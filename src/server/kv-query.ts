@@ -4,17 +4,17 @@
  */
 import type { Hono } from 'hono';
 import { z } from 'zod';
-import { ANSWER_MS, askInTime } from '../fleet/in-time.ts';
+import { ANSWER_MS, askWithTimeout } from '../fleet/ask-with-timeout.ts';
 import type { CacheAnswers, EngineLookup } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import { messageList, plainMessage } from './bodies.ts';
 import { addSpecialTokens, checked, requestFields, specialTokensOf, tokenIdList } from './fields.ts';
 import { HttpError, noAnswer } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
-import { overSignal } from './over.ts';
+import { checkSizes, checkTokens } from './request-limits.ts';
+import { requestSignal } from './request-signal.ts';
 import { sourceOf } from './router-service.ts';
 import type { EngineService, PortService, Prompt, RouterService } from './service.ts';
-import { checkSizes, checkTokens } from './sizes.ts';
 import { promptTokens } from './text-tools.ts';
 
 const promptText = z.string({ error: 'a string, or a list of token ids' });
@@ -46,7 +46,7 @@ export function mountKvQuery(app: Hono, service: PortService): void {
     const body = await bodyOf(c);
     checkSizes(body, service);
     const query = parseQuery(body);
-    const over = overSignal(c);
+    const over = requestSignal(c);
     const { promptTokens, engines, unanswered } =
       service.kind === 'engine'
         ? await askEngine(service, query, over)
@@ -91,7 +91,11 @@ async function askEngine(
   const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, over), service);
   const engine = service.engine();
   const { engineId, role } = engine;
-  const lookup = await askInTime(engine, () => engine.inspection.lookup(tokenIds, cacheSalt), systemClock);
+  const lookup = await askWithTimeout(
+    engine,
+    () => engine.inspection.lookup(tokenIds, cacheSalt),
+    systemClock,
+  );
   if (!lookup) throw noAnswer(engineId);
   return { promptTokens: tokenIds.length, engines: [{ engineId, role, ...lookup }], unanswered: [] };
 }

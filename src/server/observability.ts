@@ -1,6 +1,6 @@
 /** A port's metrics, KV events and cache queries. */
 import type { Context, Hono } from 'hono';
-import { askInTime, statsInTime } from '../fleet/in-time.ts';
+import { askWithTimeout, statsWithTimeout } from '../fleet/ask-with-timeout.ts';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -47,7 +47,7 @@ export function observeEngine(
       if (notice.kind === 'engine' && notice.engineId === engineId) metrics.onEvent(notice.event);
       else if (notice.kind === 'alive' && notice.replaces === engineId) {
         engineId = notice.engineId;
-        metrics.startedAnew();
+        metrics.restarted();
       }
     }),
     cluster.onCacheEvent((batch) => {
@@ -63,7 +63,7 @@ export function observeEngine(
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const engine = service.engine();
-        const stats = await statsInTime(engine, systemClock);
+        const stats = await statsWithTimeout(engine, systemClock);
         // If the engine is alive but does not answer, its figures stay as they were.
         if (stats || engine.ended) metrics.setStats(stats);
         return exposition(c, metrics, isOperator(c));
@@ -98,7 +98,7 @@ export function observeRouter(
         metrics.fleet.setEngines(staying());
         // Only operators see the store's metrics, so other requests do not query the store.
         if (whole) {
-          const stats = await askInTime(cluster, () => cluster.storeStats(), systemClock);
+          const stats = await askWithTimeout(cluster, () => cluster.storeStats(), systemClock);
           if (stats !== undefined) metrics.setStore(stats);
         }
         return exposition(c, metrics, whole);

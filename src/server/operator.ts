@@ -9,8 +9,8 @@ import { jsonResponse } from './json.ts';
 import { carries, requireKey } from './keys.ts';
 import type { ServerLog } from './log.ts';
 import type { Observability } from './observability.ts';
+import { limitBody, mostBodyBytes } from './request-limits.ts';
 import type { PortService } from './service.ts';
-import { limitBody, mostBodyBytes } from './sizes.ts';
 
 /** A port with its observability. */
 export interface Observed {

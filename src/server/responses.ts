@@ -106,7 +106,7 @@ async function* lines(
       of.tokens++;
       of.end = piece.final;
       // A token without text is skipped, unless the client reads tokens.
-      if (piece.text !== '' || piece.final || piece.logprobs || asked.tellsTokens) {
+      if (piece.text !== '' || piece.final || piece.logprobs || asked.returnsTokens) {
         yield line(format.chunk(head, piece, place(choices[piece.index]!)));
         of.chunks++;
       }

@@ -117,7 +117,7 @@ export interface EngineService extends Service {
   /** The current engine: another one after a restart. Throws EngineDeadError if it has left the fleet. */
   engine(): ServedEngine;
   /** Records the name by which a client reached the port (the Host header). */
-  askedUnder(host: string): void;
+  noteHost(host: string): void;
   /**
    * Called when a body was rejected before it reached the engine. The holder named in its kv_transfer_params is asked to free
    * the blocks, which it does only if they match its hold.

@@ -4,9 +4,9 @@ import { Admission } from './admission.ts';
 import { askedByDetokenize, askedByTokenize } from './bodies.ts';
 import { checkModel } from './generation.ts';
 import { bodyOf, jsonResponse } from './json.ts';
-import { overSignal } from './over.ts';
+import { checkSizes, checkTokens } from './request-limits.ts';
+import { requestSignal } from './request-signal.ts';
 import type { PortService } from './service.ts';
-import { checkSizes, checkTokens } from './sizes.ts';
 
 /** At most `most` requests at once; further ones get 503. */
 export function mountTextRoutes(app: Hono, service: PortService, most: number): void {
@@ -17,7 +17,7 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
       checkSizes(body, service);
       const leave = admission.enter(new AbortController());
       try {
-        return jsonResponse(await answer(body, overSignal(c)));
+        return jsonResponse(await answer(body, requestSignal(c)));
       } finally {
         leave();
       }

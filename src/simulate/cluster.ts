@@ -28,7 +28,7 @@ import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { EventLoop } from './event-loop.ts';
 import { SimulatedFleet } from './fleet.ts';
-import { checkEngines, standsStill } from './invariants.ts';
+import { checkEngines, onStuck } from './invariants.ts';
 import { LinkTable } from './links.ts';
 import { drawnTimes, Machine } from './machine.ts';
 import { type SimulatedLink, SimulatedNet } from './net.ts';
@@ -80,7 +80,7 @@ export class SimulatedCluster {
     this.#settings = settings;
     this.#loop = new EventLoop({
       ...{ clock: this.clock, nextTask: settings.nextTask },
-      standsStill: () => standsStill(this.engines, this.clock.now()),
+      onStuck: () => onStuck(this.engines, this.clock.now()),
       check: settings.check ? (changed) => this.#check(changed) : null,
     });
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
@@ -236,7 +236,7 @@ export class SimulatedCluster {
         !(told && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (touched) => this.#loop.touch(touched),
-      onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
+      onLoad: load || autoscale ? (news) => this.#reportLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.routing.views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
@@ -272,9 +272,9 @@ export class SimulatedCluster {
     };
   }
 
-  #tellLoad(engineId: string, load: EngineLoad, routed: boolean): void {
+  #reportLoad(engineId: string, load: EngineLoad, routed: boolean): void {
     if (routed) this.routing.views.load(engineId, load);
-    this.fleet.tellLoad({ engineId, load });
+    this.fleet.reportLoad({ engineId, load });
   }
 
   #said({ role }: SimulatedEngine, said: string): void {

@@ -12,7 +12,7 @@ interface EventLoopDeps {
   /** Calls back in the event loop's next task, when the continuations of resolved promises have run. */
   nextTask: (run: () => void) => void;
   /** Called when no event is left and the work is not over: throws an error that says what waits. */
-  standsStill: () => never;
+  onStuck: () => never;
   /** Called with the engines that were handled since its last call, when none is left to handle; null: no checks. */
   check: ((changed: ReadonlySet<SimulatedEngine>) => void) | null;
 }
@@ -39,7 +39,7 @@ export class EventLoop {
    * with InternalError if no event is left before that.
    */
   run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
-    const { clock, nextTask, standsStill } = this.#deps;
+    const { clock, nextTask, onStuck } = this.#deps;
     return new Promise((resolve, reject) => {
       let end: (() => void) | null = null;
       work.then(
@@ -53,10 +53,10 @@ export class EventLoop {
       // Without promises of its own, which would cost several for each event.
       const goOn = (): void => {
         try {
-          if (this.#lookAfter()) nextTask(goOn);
+          if (this.#handleTouched()) nextTask(goOn);
           else if (end) end();
           else {
-            if (!clock.next()) standsStill();
+            if (!clock.next()) onStuck();
             const waits = ++this.events % PROGRESS_EVENTS === 0 && onProgress?.(clock.now());
             if (waits) waits.then(() => nextTask(goOn), reject);
             else nextTask(goOn);
@@ -75,7 +75,7 @@ export class EventLoop {
     const endMs = clock.now() + LONGEST_WAIT_MS;
     do {
       do await new Promise<void>(nextTask);
-      while (this.#lookAfter());
+      while (this.#handleTouched());
     } while (!isSo() && clock.now() < endMs && clock.next());
   }
 
@@ -84,7 +84,7 @@ export class EventLoop {
    * promises have run, and again until it returns false: an engine may have resolved promises of a connector, which
    * nothing reports. After that, nothing happens until time passes.
    */
-  #lookAfter(): boolean {
+  #handleTouched(): boolean {
     const { check } = this.#deps;
     if (this.#touched.length === 0) {
       if (!check) return false;

@@ -19,7 +19,7 @@ import type { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
-import type { TurnsAt } from '../router/turns-at.ts';
+import type { TurnsByEngine } from '../router/turns-by-engine.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulatedEngine } from './engine.ts';
 import { deathEvent, type FleetEvent, memberEvent } from './fleet-event.ts';
@@ -29,7 +29,7 @@ export interface SimulatedFleetDeps {
   clock: VirtualClock;
   options: ClusterOptions;
   conversations: ConversationCache;
-  turns: TurnsAt;
+  turns: TurnsByEngine;
   /** Start-up time of a new engine, ms. */
   startMs: number;
   make: (seat: Seat, life: number, startMs: number) => SimulatedEngine;
@@ -84,7 +84,7 @@ export class SimulatedFleet {
       ...{ pool: this.#pool, clock, conversations, turns, clientOf, options: () => options },
       checkRoom() {},
       joins: async () => {},
-      tell: (notice) => this.#tellMember(notice),
+      tell: (notice) => this.#emitMember(notice),
       newId: (name) => `${name}.${++this.#ids}`,
       onLost: (conversation, tokens) => this.lostKv.lost(conversation, tokens),
     });
@@ -120,7 +120,7 @@ export class SimulatedFleet {
     for (const listener of this.#listeners) listener(notice);
   }
 
-  tellLoad(news: LoadNews): void {
+  reportLoad(news: LoadNews): void {
     for (const listener of this.#loadListeners) listener(news);
   }
 
@@ -198,7 +198,7 @@ export class SimulatedFleet {
     else if (!decision.target) this.stayed = reasonOf(decision);
   }
 
-  #tellMember(notice: MembershipNotice): void {
+  #emitMember(notice: MembershipNotice): void {
     const event = memberEvent(notice, this.#deps.clock.now());
     if (event) this.#happened(event);
     if (notice.kind === 'left') this.migratedTokens += notice.migrated.tokens;

@@ -20,7 +20,7 @@ export function checkEngines(engines: Iterable<SimulatedEngine>): void {
  * Call when no event is left though work is not over. Throws InternalError that says which engines have requests, and
  * what these wait for.
  */
-export function standsStill(engines: readonly SimulatedEngine[], nowMs: number): never {
+export function onStuck(engines: readonly SimulatedEngine[], nowMs: number): never {
   checkEngines(engines);
   const waiting = engines.flatMap(({ engineId, load, core }) => {
     if (load.inFlight === 0) return [];

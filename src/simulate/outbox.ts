@@ -108,7 +108,7 @@ export class Outbox {
   }
 
   /** One of several decode steps that are computed together has ended: each request has one more token. */
-  tellDecoded(requests: number, atMs: number): void {
+  reportDecoded(requests: number, atMs: number): void {
     this.#loads.tokens(requests, atMs);
     this.tell(false, atMs);
   }

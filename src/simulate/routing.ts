@@ -4,13 +4,13 @@ import { DEFAULT_ROUTING, type RoutingChoice } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { prefixGroup } from '../engine/kv-cache-spec.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
-import type { RouterPolicy } from '../router/planned.ts';
 import { type RoutingDeps, seededDraws } from '../router/policies/definition.ts';
 import { looksAt, makePolicy } from '../router/policies/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
+import type { RouterPolicy } from '../router/turn-planner.ts';
 import { EngineViews } from '../router/views.ts';
-import { asChosen, type Chosen } from './chosen.ts';
 import { simulatedHasher } from './digests.ts';
+import { type PastRouting, replayedRouting } from './replayed-routing.ts';
 
 interface Looks {
   load: boolean;
@@ -22,7 +22,7 @@ export class SimulatedRouting {
   /** What engines must report. */
   readonly told: Looks;
   readonly #deps: RoutingDeps;
-  readonly #chosen: Chosen | null;
+  readonly #chosen: PastRouting | null;
   #inForce: RouterPolicy & { looksAt: Looks };
 
   /** `changes`: the policy may change, so engines report everything that any policy could use. Throws ConfigError. */
@@ -30,7 +30,7 @@ export class SimulatedRouting {
     { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0 }: ClusterOptions,
     { groups, blockBytes }: { groups: readonly KvCacheSpec[]; blockBytes: number },
     changes: boolean,
-    chosen: Chosen | null = null,
+    chosen: PastRouting | null = null,
   ) {
     this.#chosen = chosen;
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(groups));
@@ -58,7 +58,7 @@ export class SimulatedRouting {
 
   #made(routing: RoutingChoice): RouterPolicy & { looksAt: Looks } {
     const made = makePolicy(routing, this.#deps);
-    const policy = this.#chosen ? asChosen(made, this.#chosen) : made;
+    const policy = this.#chosen ? replayedRouting(made, this.#chosen) : made;
     return { name: routing.name, policy, looksAt: looksAt(routing), views: this.views };
   }
 }

@@ -5,10 +5,10 @@ import type { Span } from '../measure/spans.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { Answers } from './answers.ts';
-import type { Chosen } from './chosen.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import type { FleetEvent } from './fleet-event.ts';
 import type { LinkSharing } from './links.ts';
+import type { PastRouting } from './replayed-routing.ts';
 
 export interface SimulationSettings {
   /** The options of a real cluster; those that concern only kernels and devices have no effect. */
@@ -43,7 +43,7 @@ export interface SimulationSettings {
    * Sends turns to the engines that served them in an earlier run, where those are known; absent or null: the policy
    * decides.
    */
-  chosen?: Chosen | null;
+  chosen?: PastRouting | null;
   /** Whether faults will be injected; absent: no. */
   faults?: boolean;
   /** Whether the routing policy may change while turns are served; absent: no. */

@@ -172,7 +172,7 @@ export class EngineSteps {
     core.decode(count, (steps) => {
       meter.stepsTaken(steps, requests, taken === 0 ? run.startMs : run.endOf(taken - 1));
       if (outbox.listened)
-        for (let i = taken; i < taken + steps; i++) outbox.tellDecoded(requests, run.endOf(i));
+        for (let i = taken; i < taken + steps; i++) outbox.reportDecoded(requests, run.endOf(i));
       taken += steps;
     });
     for (const requestId of requestIds) outbox.keep(requestId, count);

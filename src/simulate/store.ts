@@ -16,7 +16,7 @@ import { slotBytes, slotsIn } from '../store/slots.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
-import type { StoreContent } from './live/look.ts';
+import type { StoreContent } from './live/view.ts';
 import { SimulatedTiers, type TierOutcome } from './tiers.ts';
 import { SimulatedTransport, type TransportNet } from './transport.ts';
 

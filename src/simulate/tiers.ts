@@ -11,7 +11,7 @@ import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
 import type { VirtualClock } from './clock.ts';
 import { type MediumTimes, mediaBelow, tierTimes } from './costs/tiers.ts';
 import type { Medium, SimulationCosts } from './costs/types.ts';
-import type { LiveTier } from './live/look.ts';
+import type { LiveTier } from './live/view.ts';
 import { QueuedResource } from './resources.ts';
 
 export interface TierOutcome {

@@ -9,8 +9,8 @@ import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { quantile } from '../measure/statistics.ts';
 import type { RoutedTurn } from '../router/decision.ts';
-import type { Chosen } from './chosen.ts';
 import { Collector, keyOf } from './collector.ts';
+import type { PastRouting } from './replayed-routing.ts';
 import { type SimulatedArmPlan, type SimulationWorld, serveLoad, simulateOnce } from './run.ts';
 
 export interface ComparedFigure {
@@ -93,7 +93,7 @@ export async function validate(
   }
   const arms: ValidatedArm[] = [];
   for (const [i, plan] of plans.entries()) {
-    const simulatedAs = async (stepSeed: number, chosen: Chosen | null): Promise<Collector> => {
+    const simulatedAs = async (stepSeed: number, chosen: PastRouting | null): Promise<Collector> => {
       const collector = new Collector({ keyed: true });
       await simulateOnce(plan, { ...world(), stepSeed, chosen }, options.seed, collector);
       return collector;
@@ -230,7 +230,7 @@ const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | n
   new Map(keys!.map((key, i) => [key, routed[i]!]));
 
 /** The routing choices of a run. */
-export function chosenIn(run: Collector): Chosen {
+export function chosenIn(run: Collector): PastRouting {
   const byKey = routes(run);
   return (conversationId, turn) => byKey.get(keyOf(conversationId, turn)) ?? null;
 }

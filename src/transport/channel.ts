@@ -1,6 +1,7 @@
 /** Typed messages over a MessagePort. Detects when the other end is gone. Does not interpret messages. */
+
+import { isWellFormed } from './message-check.ts';
 import type { PeerMessage } from './messages.ts';
-import { isReadable } from './readable.ts';
 import type { RemoteAddress } from './types.ts';
 
 /** Creates the two ends of a channel between the transports of two engines. Fault injection replaces this. */
@@ -49,7 +50,7 @@ export class Channel {
 
   #onMessage = (event: MessageEvent): void => {
     const message: unknown = event.data;
-    if (isReadable(message)) this.#listener.onMessage(message);
+    if (isWellFormed(message)) this.#listener.onMessage(message);
     else this.#listener.onUnreadable('it sent something that is not a message of this protocol');
   };
 

@@ -7,7 +7,7 @@ import { type HandshakeSide, incompatibility } from './compatibility.ts';
 import { ATTEMPTS, silence } from './deadlines.ts';
 import type { ToHolder, WelcomeMessage } from './messages.ts';
 import type { EngineIdentity } from './types.ts';
-import { wrongWelcome } from './welcome.ts';
+import { welcomeProblem } from './welcome-check.ts';
 
 export interface Connected {
   epoch: number;
@@ -112,7 +112,7 @@ export class Handshake {
 
   #judge(message: WelcomeMessage, sentAt: number): ConnectResult {
     const failed = (why: string): ConnectResult => ({ ok: false, outcome: 'failed', message: why });
-    const wrong = wrongWelcome(message);
+    const wrong = welcomeProblem(message);
     if (wrong !== null) return failed(`the reply to the handshake is invalid: ${wrong}.`);
     const { identity, slab, slots, slotBytes, now } = message;
     const theirs = { identity, factors: message.factors };

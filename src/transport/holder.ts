@@ -8,7 +8,7 @@ import { cutIntoChunks } from './chunks.ts';
 import type { HandshakeSide } from './compatibility.ts';
 import { ALIVE_SIGNS } from './deadlines.ts';
 import { impossibleRead } from './impossible-read.ts';
-import { LinkInForce, type LinkSpec } from './link.ts';
+import { ActiveLink, type LinkSpec } from './link.ts';
 import type { HelloMessage, ReadEndedMessage, ReadMessage, StreamMessage, ToHolder } from './messages.ts';
 import { ChunkSending, CreditLostError, type SendingDeps, type SlabOut } from './send-chunks.ts';
 import { sendStream } from './send-stream.ts';
@@ -29,7 +29,7 @@ export interface HolderDeps extends Omit<SendingDeps, 'link'> {
 
 interface Connection extends SlabOut {
   maxChunkBytes: number;
-  link: LinkInForce;
+  link: ActiveLink;
   transfers: Map<string, AbortController>;
 }
 
@@ -103,7 +103,7 @@ export class HolderHalf {
       slotBytes,
       maxChunkBytes,
       ring: new SlotRing(slots),
-      link: new LinkInForce(link, clock),
+      link: new ActiveLink(link, clock),
       transfers: new Map(),
     };
     const { identity, factors } = own;
@@ -136,7 +136,7 @@ export class HolderHalf {
     const over = new AbortController();
     // Send no signs of life for an aborted READ, however long its last gather takes.
     signal.addEventListener('abort', () => over.abort(), { once: true });
-    void this.#sayAlive(read, over.signal);
+    void this.#sendAlive(read, over.signal);
     try {
       end = (await opened.send(sending)) ?? end;
       await sending.posted;
@@ -156,7 +156,7 @@ export class HolderHalf {
     if (end.outcome === 'dead' && this.#connection === connection) this.close();
   }
 
-  async #sayAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
+  async #sendAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
     const { clock, silenceMs } = this.#deps;
     for (;;) {
       await clock.sleep(silenceMs / ALIVE_SIGNS, over);

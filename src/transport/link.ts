@@ -123,7 +123,7 @@ export class LinkQueue {
 }
 
 /** The queue of the current link model. A change applies from the next chunk on. */
-export class LinkInForce {
+export class ActiveLink {
   readonly #spec: () => LinkSpec | null;
   readonly #clock: Clock;
   #made: LinkSpec | null = null;

@@ -8,7 +8,7 @@ import { invariant } from '../errors.ts';
 import { checksum } from './checksum.ts';
 import type { ChunkPlan } from './chunks.ts';
 import { silence } from './deadlines.ts';
-import type { LinkInForce } from './link.ts';
+import type { ActiveLink } from './link.ts';
 import type { HolderTimes, ReadMessage, StreamMessage, ToReader } from './messages.ts';
 import type { ChunksToSend } from './send-stream.ts';
 import { type SlotRing, slotView } from './slab.ts';
@@ -22,7 +22,7 @@ export interface SendingDeps {
   clock: Clock;
   /** Time without news of a free slot after which the connection is given up, ms. */
   silenceMs: number;
-  link: LinkInForce;
+  link: ActiveLink;
   checksum: boolean;
   beforeChunkPosted: ((bytes: Uint8Array, chunk: { transferId: string; index: number }) => void) | null;
   post: (message: ToReader) => void;
@@ -119,7 +119,7 @@ export class ChunkSending {
     const { ring } = this.#to;
     while (await silence(clock, silenceMs, () => ring.news, over)) {
       // The reader cannot return slots of chunks that are still being gathered or are on a slow link.
-      if (ring.allTold) return true;
+      if (ring.allAnnounced) return true;
     }
     return false;
   }
@@ -179,7 +179,7 @@ export class ChunkSending {
       slabInEnd,
     };
     const post = (linkTimes: HolderTimes['link']) => {
-      this.#to.ring.tell(slot, { transferId, index });
+      this.#to.ring.announce(slot, { transferId, index });
       this.#deps.post({
         kind: 'chunk',
         epoch: this.#to.epoch,

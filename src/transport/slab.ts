@@ -49,7 +49,7 @@ export class SlotRing {
   readonly #inUse = new Set<number>();
   readonly #waiters = new Set<(slot: number) => void>();
   /** By slot: the chunk whose message was posted to the reader. */
-  readonly #told = new Map<number, string>();
+  readonly #announced = new Map<number, string>();
   /** Counts posted chunks and released slots. */
   news = 0;
 
@@ -80,21 +80,21 @@ export class SlotRing {
   }
 
   /** The chunk in the slot is being posted to the reader, which must now return the slot. */
-  tell(slot: number, chunk: ChunkName): void {
+  announce(slot: number, chunk: ChunkName): void {
     this.news++;
-    this.#told.set(slot, nameOf(chunk));
+    this.#announced.set(slot, nameOf(chunk));
   }
 
   /** The reader returned the slot. No-op if the slot has another chunk: the credit is late or a duplicate. */
   taken(slot: number, chunk: ChunkName): void {
-    if (this.#told.get(slot) !== nameOf(chunk)) return;
-    this.#told.delete(slot);
+    if (this.#announced.get(slot) !== nameOf(chunk)) return;
+    this.#announced.delete(slot);
     this.release(slot);
   }
 
   /** Whether the reader has to return every slot in use. */
-  get allTold(): boolean {
-    return this.#told.size === this.#inUse.size;
+  get allAnnounced(): boolean {
+    return this.#announced.size === this.#inUse.size;
   }
 
   get hasFree(): boolean {

@@ -1,5 +1,5 @@
 /** Words in place of tokens, for a server whose tokenizer is unknown: in most tokenizers each is one token. */
-import { LOWEST_TOKEN_ID } from './made.ts';
+import { LOWEST_TOKEN_ID } from './random-conversations.ts';
 import type { Vocabulary } from './types.ts';
 
 const WORDS = (

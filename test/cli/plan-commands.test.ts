@@ -7,7 +7,7 @@ import { simulateSpec } from '../../src/cli/commands/simulate.ts';
 import { type Asking, commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
 import type { PlanWorkload } from '../../src/cli/plan/workload.ts';
 import { readSettings } from '../../src/cli/settings.ts';
-import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused.ts';
+import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused-options.ts';
 import {
   fieldMeta,
   isUnusual,

@@ -6,7 +6,7 @@ import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { KvferryError } from '../../src/errors.ts';
 import { type Fault, FaultClock, type FaultKind, STAGES } from '../../src/faults/schedule.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
-import { turnOutputs } from '../../src/router/ways.ts';
+import { turnOutputs } from '../../src/router/turn-outputs.ts';
 import { alone, chain, greedy, tokens } from '../engine/fakes.ts';
 import { PolicyCluster, type PolicyNode } from './policy-cluster.ts';
 

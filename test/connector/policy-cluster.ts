@@ -11,7 +11,7 @@ import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/eng
 import { EngineDeadError, KvferryError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
-import { type Turn, turnOutputs } from '../../src/router/ways.ts';
+import { type Turn, turnOutputs } from '../../src/router/turn-outputs.ts';
 import type { LowerTier } from '../../src/store/bring-up.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
 import type { BlockBytes, LowerTiers } from '../../src/store/lower-tiers.ts';

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { StoreMoves } from '../../demo/src/fleet/store-moves.ts';
 import { type Palette, reducedMotion } from '../../demo/src/views/palette.ts';
-import type { StoreMove } from '../../src/simulate/live/look.ts';
+import type { StoreMove } from '../../src/simulate/live/view.ts';
 
 afterEach(() => {
   reducedMotion.value = false;

@@ -4,7 +4,7 @@ import { parseRunConfig } from '../../src/config/run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import type { ClusterSeams } from '../../src/fleet/seams.ts';
+import type { ClusterHooks } from '../../src/fleet/hooks.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { DRAIN_MS, type FaultRunOptions, runFaults } from '../../src/lab/faults/run.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
@@ -15,8 +15,8 @@ import type { EngineClient } from '../../src/router/engine-client.ts';
 /** Milliseconds: engines are replaced many times, and lost leases must expire. */
 const long = { timeout: 600_000 };
 
-const start = (options: ClusterOptions, seams: ClusterSeams) =>
-  EngineCluster.start(nodePlatform, options, systemClock, seams);
+const start = (options: ClusterOptions, hooks: ClusterHooks) =>
+  EngineCluster.start(nodePlatform, options, systemClock, hooks);
 
 async function run(changes: Partial<FaultRunOptions>) {
   const { software } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
@@ -60,7 +60,7 @@ it(
     const { violations } = await run({
       faults: 40,
       kinds: ['flip'],
-      start: (options, seams) => start({ ...options, checksum: false, poison: false }, seams),
+      start: (options, hooks) => start({ ...options, checksum: false, poison: false }, hooks),
     });
     expect(violations.map(({ kind }) => kind)).toContain('wrong tokens');
     // The first violation is reduced to the few of its four faults that cause it.
@@ -73,11 +73,11 @@ it(
 /** Starts a cluster whose engine clients have some methods replaced by broken ones. */
 const broken =
   (how: (engine: EngineClient) => Partial<EngineClient>): FaultRunOptions['start'] =>
-  (options, seams) =>
+  (options, hooks) =>
     start(options, {
-      ...seams,
+      ...hooks,
       client: (engine) => {
-        const client = seams.client!(engine);
+        const client = hooks.client!(engine);
         const changed = how(client);
         return new Proxy(client, {
           get(_, name) {

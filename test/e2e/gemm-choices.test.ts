@@ -9,7 +9,7 @@ import { choiceOf, defaultChoice, type GemmChoice, gemmCandidates } from '../../
 import { adapterForm } from '../../src/model/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
-import { type Turn, turnOutputs, type Way } from '../../src/router/ways.ts';
+import { type Turn, turnOutputs, type Way } from '../../src/router/turn-outputs.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;

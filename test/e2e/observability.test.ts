@@ -27,7 +27,7 @@ function portsOf(cluster: EngineCluster) {
       name: `${role}-0`,
       engine: () => cluster.engine(role),
       resetPrefixCache: () => cluster.engine(role).serving.resetPrefixCache(),
-      askedUnder: () => {},
+      noteHost: () => {},
       refused: () => {},
     };
     return appOf(service, observeEngine(service, cluster));

@@ -1,7 +1,7 @@
 /** Kernel times read from a fleet's engines. */
 import { expect, it } from 'vitest';
 import type { EnginePool } from '../../src/fleet/engine-pool.ts';
-import { kernelTimesOf } from '../../src/fleet/look.ts';
+import { kernelTimesOf } from '../../src/fleet/fleet-queries.ts';
 
 it('kernel times come from running engines only, and an error in one of those is passed on', async () => {
   const engine = (ended: Error | null, answer: () => Promise<unknown>) => ({

@@ -9,7 +9,7 @@ import type { ClusterOptions } from '../../src/fleet/types.ts';
 import type { EngineStart } from '../../src/host/engine-api.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
-import { TurnsAt } from '../../src/router/turns-at.ts';
+import { TurnsByEngine } from '../../src/router/turns-by-engine.ts';
 import { inNoTime, TestClock } from '../clock.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
 import { platformOf } from './fake-threads.ts';
@@ -31,7 +31,7 @@ async function world(
 ) {
   const { platform, threads } = platformOf(undefined, starting);
   const pool = await startThreads(platform, clock, options, { checkpoint: null, shared: null });
-  const turns = new TurnsAt();
+  const turns = new TurnsByEngine();
   const notices: MembershipNotice[] = [];
   const own = { gate: async (_: string) => {}, room: () => {} };
   const members = new Membership({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { RoutingError } from '../../src/errors.ts';
-import { policyOf } from '../../src/fleet/routing-in-force.ts';
+import { policyOf } from '../../src/fleet/active-routing.ts';
 import { Routings } from '../../src/fleet/routings.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { Watches } from '../../src/fleet/watches.ts';

@@ -175,7 +175,7 @@ describe('an invalid fleet', () => {
       /given twice/,
     ],
     [{ rolesets: [{ prefill: 1, decode: 1 }], sameNode: '10gbx' }, /link '10gbx'/],
-    [{ rolesets: [] }, /rolesets in 'fleet' is \[\]: wanted one roleset at least/],
+    [{ rolesets: [] }, /rolesets in 'fleet' is \[\]: wanted at least one roleset/],
     [{ rolesets: [{ prefil: 1 }] }, /unknown field 'prefil' in rolesets.0.*did you mean prefill\?/],
     [
       { rolesets: [{ prefill: [{ block: 1 }], decode: 1 }] },

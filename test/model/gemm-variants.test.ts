@@ -7,10 +7,10 @@ import { choiceOf, type GemmChoice, gemmCandidates } from '../../src/model/gemm-
 import {
   type AdapterForm,
   adapterForm,
+  compiledGemmFor,
   type GemmVariant,
   gemmFor,
   gemmVariants,
-  madeGemmFor,
 } from '../../src/model/kernel-variants.ts';
 
 const noLibrary = () =>
@@ -46,7 +46,7 @@ describe('forms of the matrix kernel', () => {
         for (const columns of columns4) {
           const taken = [1, 2, 4, 5, 16, 17, 64, 65, 1000].flatMap((rows) => [
             gemmFor(variants, rows, columns),
-            madeGemmFor(variants, rows, columns, () => {}),
+            compiledGemmFor(variants, rows, columns, () => {}),
           ]);
           expect(new Set(taken.map(orderOf)).size).toBe(1);
           for (const { kernel } of taken)

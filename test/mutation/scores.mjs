@@ -20,15 +20,15 @@ const count = (mutants) => {
   return by;
 };
 
-const reportOf = (room) => {
-  const report = `.cache/mutation/${room}.json`;
+const reportOf = (module) => {
+  const report = `.cache/mutation/${module}.json`;
   return existsSync(report) ? Object.entries(JSON.parse(readFileSync(report, 'utf8')).files).sort() : [];
 };
 
 /** A line each: where, what stood there, what stood there instead and no test saw. Of these files, or of all. */
-export const printSurvivors = (room, files) => {
+export const printSurvivors = (module, files) => {
   const short = (text) => text.replaceAll(/\s+/g, ' ').slice(0, 60);
-  for (const [file, { source, mutants }] of reportOf(room)) {
+  for (const [file, { source, mutants }] of reportOf(module)) {
     if (files.length > 0 && !files.includes(file)) continue;
     const lines = source.split('\n');
     for (const { status, location, mutatorName, replacement } of mutants) {
@@ -48,23 +48,23 @@ export const printSurvivors = (room, files) => {
 
 const SCORES = 'test/mutation/scores.md';
 
-/** As it was written last: a room that was run elsewhere keeps its table. */
-const tableBefore = (room) => {
+/** As it was written last: a module that was run elsewhere keeps its table. */
+const tableBefore = (module) => {
   const [, ...tables] = readFileSync(SCORES, 'utf8').split(/^(?=## )/m);
-  return tables.find((table) => table.startsWith(`## \`${room}\``))?.trimEnd() ?? null;
+  return tables.find((table) => table.startsWith(`## \`${module}\``))?.trimEnd() ?? null;
 };
 
-const tableOf = (room, files) => {
-  let text = `## \`${room}\`\n\n| file | score | mutants | killed | timed out | survived | not reached |\n|-|-|-|-|-|-|-|\n`;
+const tableOf = (module, files) => {
+  let text = `## \`${module}\`\n\n| file | score | mutants | killed | timed out | survived | not reached |\n|-|-|-|-|-|-|-|\n`;
   for (const [file, { mutants }] of files) text += row(`\`${file}\``, count(mutants));
   return `${text}${row('**all**', count(files.flatMap(([, { mutants }]) => mutants)))}`.trimEnd();
 };
 
-/** Writes scores.md anew from the rooms' reports. */
-export const writeScores = (rooms) => {
-  const tables = rooms.map((room) => {
-    const files = reportOf(room);
-    return files.length > 0 ? tableOf(room, files) : tableBefore(room);
+/** Writes scores.md from the modules' reports. */
+export const writeScores = (modules) => {
+  const tables = modules.map((module) => {
+    const files = reportOf(module);
+    return files.length > 0 ? tableOf(module, files) : tableBefore(module);
   });
   writeFileSync(SCORES, `${HEAD}${tables.filter((table) => table !== null).join('\n\n')}\n`);
 };

@@ -57,23 +57,23 @@ describe('a hold for a conversation', () => {
     expect(held(cache.takeHeld(conversation))).toBe('hold-1');
   });
 
-  const goesOn = { conversationId: 'a', promptText: 'xyz' };
+  const continuesHistory = { conversationId: 'a', promptText: 'xyz' };
   const ends: [string, (world: World) => unknown][] = [
     [
       'too old',
       ({ cache, pass }) => {
         pass(450_000);
-        return cache.takeHeld(cache.open(goesOn));
+        return cache.takeHeld(cache.open(continuesHistory));
       },
     ],
     [
       'on an engine that ended',
       ({ cache, holder }) => {
         holder.ended = new EngineDeadError('gone');
-        return cache.takeHeld(cache.open(goesOn));
+        return cache.takeHeld(cache.open(continuesHistory));
       },
     ],
-    ['replaced', ({ turn }) => void turn(goesOn, 'two')],
+    ['replaced', ({ turn }) => void turn(continuesHistory, 'two')],
     ['of a conversation that ended', ({ cache }) => cache.forget('a')],
   ];
 
@@ -94,19 +94,19 @@ describe('a hold for a conversation', () => {
       const { cache, turn, pass } = world(ttl);
       turn({ conversationId: 'a', promptText: 'x' }, 'y');
       pass(1000 * seconds - (late ? 0 : 1));
-      expect(held(cache.takeHeld(cache.open(goesOn)))).toBe(late ? null : 'hold-1');
+      expect(held(cache.takeHeld(cache.open(continuesHistory)))).toBe(late ? null : 'hold-1');
     }
   });
 
   test('of a turn that ends after its conversation was forgotten is released and not remembered', async () => {
     for (const known of [false, true]) {
       const { cache, turn, released } = world();
-      if (known) turn(goesOn, 'one');
-      const conversation = cache.open(goesOn);
+      if (known) turn(continuesHistory, 'one');
+      const conversation = cache.open(continuesHistory);
       cache.forget('a');
       const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: 'late' };
       const kv = { params, holder: new FakeEngine('d', 'decode'), atMs: 0 };
-      cache.finish(conversation, goesOn, { historyIds: [1], text: 'z', kv, before });
+      cache.finish(conversation, continuesHistory, { historyIds: [1], text: 'z', kv, before });
       expect(cache.known('a')).toBeNull();
       expect(kv.holder.released).toEqual(['late']);
       expect(released).toEqual(known ? ['hold-1'] : []);

@@ -1,8 +1,8 @@
 /** Which conversation a prompt continues, and what happens to a conversation while its hold is moved. */
 import { describe, expect, it, test } from 'vitest';
 import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
-import type { HeldForNextTurn } from '../../src/router/held.ts';
-import { goesOn } from '../../src/router/history.ts';
+import { continuesHistory } from '../../src/router/history.ts';
+import type { HeldForNextTurn } from '../../src/router/next-turn-hold.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
 import { FakeEngine } from './fake-engine.ts';
 
@@ -38,7 +38,7 @@ describe('goesOn()', () => {
   const known = (changes: Partial<Conversation>) =>
     ({ messages: null, text: null, historyIds: [], ...changes }) as Conversation;
 
-  it.each<[string, boolean, Partial<Conversation>, Parameters<typeof goesOn>[1]]>([
+  it.each<[string, boolean, Partial<Conversation>, Parameters<typeof continuesHistory>[1]]>([
     ['with all ids of the history', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 3, 4] }],
     ['with all ids but the last', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2] }],
     ['with another last id', true, { historyIds: [1, 2, 3] }, { promptTokenIds: [1, 2, 9] }],
@@ -73,7 +73,7 @@ describe('goesOn()', () => {
     ],
     ['of messages after a history of text', false, { text: 'a' }, { messages: [user('a'), user('b')] }],
   ])('for a prompt %s is %s', (_, expected, conversation, request) => {
-    expect(goesOn(known(conversation), request)).toBe(expected);
+    expect(continuesHistory(known(conversation), request)).toBe(expected);
   });
 });
 

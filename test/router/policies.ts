@@ -2,10 +2,10 @@
 import type { RoutingName } from '../../src/config/routing.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import type { EngineView, RouteRequest, RoutingPolicy } from '../../src/router/plan.ts';
-import type { RouterPolicy } from '../../src/router/planned.ts';
 import { seededDraws } from '../../src/router/policies/definition.ts';
 import { makePolicy } from '../../src/router/policies/registry.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
+import type { RouterPolicy } from '../../src/router/turn-planner.ts';
 import { EngineViews } from '../../src/router/views.ts';
 
 /** A token's KV has 1,024 bytes, at any position. */

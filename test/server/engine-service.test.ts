@@ -34,7 +34,7 @@ function service(failure: Error = new RequestError('no')) {
     'decode-0',
     model as unknown as ServedModel,
     text as unknown as TextTools,
-    { has: () => true, askedUnder() {} } as unknown as HostNames,
+    { has: () => true, noteHost() {} } as unknown as HostNames,
     () => {
       throw new Error('no engine is to be asked');
     },

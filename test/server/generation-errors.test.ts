@@ -7,7 +7,7 @@ import {
   RoutingError,
   TransferError,
 } from '../../src/errors.ts';
-import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
+import { MOST_BODY_BYTES } from '../../src/server/request-limits.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
 

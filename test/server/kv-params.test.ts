@@ -64,11 +64,11 @@ describe('remote_host', () => {
 
   test('may be a name under which that engine was reached, also before a restart', () => {
     const names = new HostNames([]);
-    names.askedUnder('prefill-0', '192.0.2.7:8100');
+    names.noteHost('prefill-0', '192.0.2.7:8100');
     expect(checkKvParams({ ...offer, remote_host: '192.0.2.7' }, rule({ names }))).toMatchObject(offer);
     const other = { ...offer, remote_engine_id: 'prefill-1', remote_port: 5602, remote_host: '192.0.2.7' };
     expect(() => checkKvParams(other, rule({ names }))).toThrow(expect.objectContaining({ status: 400 }));
-    for (let i = 0; i < 1000; i++) names.askedUnder('prefill-1', `198.51.100.${i}`);
+    for (let i = 0; i < 1000; i++) names.noteHost('prefill-1', `198.51.100.${i}`);
     expect(names.has('prefill-1', '198.51.100.31')).toBe(true);
     expect(names.has('prefill-1', '198.51.100.32')).toBe(false);
   });

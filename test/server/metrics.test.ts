@@ -222,7 +222,7 @@ describe('metric values', () => {
       return sampleOf(await read(metrics), 'vllm:external_prefix_cache_queries_total');
     };
     expect([await seen(100), await seen(100), await seen(30), await seen(50)]).toEqual([100, 100, 130, 150]);
-    metrics.startedAnew();
+    metrics.restarted();
     expect(await seen(60)).toBe(210);
   });
 

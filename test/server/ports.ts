@@ -65,7 +65,7 @@ export function engineService(core: () => EngineCore | null): EngineService {
     name: 'prefill-0',
     engine: () => engine,
     resetPrefixCache: async () => true,
-    askedUnder: () => {},
+    noteHost: () => {},
     refused: () => {},
   };
 }

@@ -34,7 +34,7 @@ export class StubService {
   failure: { at: number; error: Error } | null = null;
   kvTransferParams: AnswerPieceEnd['kvTransferParams'] = null;
   resets = true;
-  askedUnder = (): void => {};
+  noteHost = (): void => {};
   refused: (body?: unknown) => void = () => {};
 
   constructor(kind: 'engine' | 'router' = 'router') {

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
-import type { Chosen } from '../../src/simulate/chosen.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { StepShape } from '../../src/simulate/costs/types.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import type { PastRouting } from '../../src/simulate/replayed-routing.ts';
 import type { SimulationWorld } from '../../src/simulate/run.ts';
 import { chosenIn, compared, ranking, validate } from '../../src/simulate/validate.ts';
 import { Random } from '../../src/workload/random.ts';
@@ -132,7 +132,7 @@ describe('the routing choices of a real run', () => {
       return { content, inputTokens: tokenIds.length, outputTokens: random.int(4, 30) };
     }),
   }));
-  const serve = async (msPerToken: number, chosen: Chosen | null): Promise<Collector> => {
+  const serve = async (msPerToken: number, chosen: PastRouting | null): Promise<Collector> => {
     const costs = { stepMs: ({ prefillTokens }: StepShape) => 3 + msPerToken * prefillTokens };
     const cluster = simulated({ options }, costs, { chosen });
     const collector = new Collector({ keyed: true });

@@ -2,7 +2,7 @@
 import { ErrorReply } from '@redis/client';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
-import { saidByServer, usable } from '../../src/platform/node/redis-error.ts';
+import { serverMessage, usable } from '../../src/platform/node/redis-error.ts';
 
 const url = 'redis://kv:p%40ss@cache:6379/2';
 
@@ -14,11 +14,11 @@ describe("a server's error message", () => {
     ['ERR no such user p@ss, nor p%40ss', 'ERR no such user …, nor …'],
     ['', ''],
   ])('%j is shown as %j', (said, line) => {
-    expect(saidByServer(said, url)).toBe(line);
+    expect(serverMessage(said, url)).toBe(line);
   });
 
   it('is cut to 160 characters without splitting one', () => {
-    expect(saidByServer('é😀'.repeat(1000), 'redis://cache')).toBe(`${'é😀'.repeat(80)}…`);
+    expect(serverMessage('é😀'.repeat(1000), 'redis://cache')).toBe(`${'é😀'.repeat(80)}…`);
   });
 
   it('is cleaned when the connection is refused and when it fails', () => {

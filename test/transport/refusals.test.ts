@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { EngineDeadError, TransferError } from '../../src/errors.ts';
 import { impossibleRead } from '../../src/transport/impossible-read.ts';
 import { parseLink } from '../../src/transport/link.ts';
+import { isWellFormed } from '../../src/transport/message-check.ts';
 import type { PeerMessage, ReadMessage, StreamMessage } from '../../src/transport/messages.ts';
-import { isReadable } from '../../src/transport/readable.ts';
 import { TestClock } from '../clock.ts';
 import {
   CLAIM,
@@ -25,7 +25,7 @@ describe('a message', () => {
   const notice = { kind: 'notification', notification: { kind: 'heartbeat', holds: [] }, postedAt: 0 };
 
   it('is readable if it has the required fields of its kind; further fields are ignored', () => {
-    for (const message of [cancel, notice, { ...cancel, more: 1 }]) expect(isReadable(message)).toBe(true);
+    for (const message of [cancel, notice, { ...cancel, more: 1 }]) expect(isWellFormed(message)).toBe(true);
   });
 
   it.each([
@@ -43,7 +43,7 @@ describe('a message', () => {
     { ...notice, notification: null },
     { ...notice, notification: 'heartbeat' },
   ])('is not readable: %o', (message) => {
-    expect(isReadable(message)).toBe(false);
+    expect(isWellFormed(message)).toBe(false);
   });
 });
 

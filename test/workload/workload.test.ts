@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import { parseConversations } from '../../src/workload/file.ts';
-import { madeLength, makeConversations } from '../../src/workload/made.ts';
+import { conversationLength, makeConversations } from '../../src/workload/random-conversations.ts';
 
 const read = (value: unknown) => parseConversations(JSON.stringify(value), 'talk.json');
 const user = (content: string) => ({ role: 'user', content });
@@ -84,7 +84,7 @@ describe('generated conversations', () => {
       for (const id of turns.flat()) expect(id >= 8 && id < 512).toBe(true);
     }
     expect(made[0]?.turns[1]).not.toEqual(made[1]?.turns[1]);
-    expect(madeLength(sizes)).toBe(10 + 4 * 11);
+    expect(conversationLength(sizes)).toBe(10 + 4 * 11);
   });
 
   test('depend on the seed alone', () => {

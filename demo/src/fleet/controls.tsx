@@ -8,7 +8,6 @@ import type { Session } from '../session/types.ts';
 import { plural } from '../views/format.ts';
 import { EnginesChoice } from './engines-choice.tsx';
 import type { Fleet } from './fleet.ts';
-import { MadeFields } from './made-fields.tsx';
 import { seconds } from './names.ts';
 import { PageEngines } from './page-engines.tsx';
 import {
@@ -22,13 +21,14 @@ import {
   speedOf,
 } from './settings.ts';
 import { TimesTag } from './times-tag.tsx';
+import { WorkloadFields } from './workload-fields.tsx';
 
 export function Controls({ fleet, session }: { fleet: Fleet; session: Session }) {
   return (
     <>
       <Clock fleet={fleet} />
       <Load fleet={fleet} />
-      <MadeFields fleet={fleet} />
+      <WorkloadFields fleet={fleet} />
       <PageEngines fleet={fleet} session={session} />
     </>
   );

@@ -1,8 +1,8 @@
 /** The watched fleet: its settings, its thread and what the thread reports, as signals for the views. */
 import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
 import { messageOf } from '../../../src/errors.ts';
-import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
+import type { LiveLook, TurnPath } from '../../../src/simulate/live/view.ts';
 import { changeHash, type HashChange } from '../session/address.ts';
 import { costsHere } from '../session/costs.ts';
 import { fleetShown } from '../session/shown.ts';

@@ -1,7 +1,7 @@
 /** p50 and p99 of the time to the first token while the fleet runs, with the SLO and the events. */
 import { useComputed } from '@preact/signals';
 import type { LatencyPoint } from '../../../src/simulate/live/latency.ts';
-import type { LiveLook } from '../../../src/simulate/live/look.ts';
+import type { LiveLook } from '../../../src/simulate/live/view.ts';
 import { ms } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
 import type { Fleet } from './fleet.ts';

@@ -1,5 +1,5 @@
 /** The page's names for engines, states and events. */
-import type { LiveEngine, LiveEvent } from '../../../src/simulate/live/look.ts';
+import type { LiveEngine, LiveEvent } from '../../../src/simulate/live/view.ts';
 
 /** 'prefill-0' becomes 'P0'. 'decode-1.2', the second engine in that place, becomes 'D1.2'. */
 export function shortName(engineId: string): string {

@@ -1,6 +1,6 @@
 /** The fleet's last notes. Each is shown for the time it takes to read it. */
 import { type ReadonlySignal, signal } from '@preact/signals';
-import { saidMs } from '../session/reading.ts';
+import { noteMs } from '../session/reading.ts';
 
 interface Said {
   /** A repeated message gets a new id. */
@@ -23,6 +23,6 @@ export class Notes {
     this.#said.value = [...this.#said.value.filter((each) => each.message !== message), said].slice(-MOST);
     setTimeout(() => {
       this.#said.value = this.#said.value.filter((each) => each !== said);
-    }, saidMs(message));
+    }, noteMs(message));
   }
 }

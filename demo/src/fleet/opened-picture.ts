@@ -2,7 +2,7 @@
 import { blockView } from '../../../src/recording/block-views.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
-import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/look.ts';
+import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/view.ts';
 import type { BlockView } from '../session/types.ts';
 import { BlockLayer, type DrawnBlock } from '../views/block-layer.ts';
 import type { Stored } from '../views/describe-block.ts';

@@ -1,7 +1,7 @@
 /** An opened tile: the engine's blocks, drawn like those of the page's P and D, with the content of each. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import type { LiveBlocks } from '../../../src/simulate/live/look.ts';
+import type { LiveBlocks } from '../../../src/simulate/live/view.ts';
 import { AsTable } from '../views/as-table.tsx';
 import { BlockDetails } from '../views/block-inspector.tsx';
 import { BlockRows } from '../views/block-table.tsx';

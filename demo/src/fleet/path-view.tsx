@@ -1,6 +1,6 @@
 /** One request's path on one timeline, with a lane for the router, each engine and each link. */
 import { useSignal } from '@preact/signals';
-import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
+import type { PathPiece, TurnPath } from '../../../src/simulate/live/view.ts';
 import { bytes, ms } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
 import { laneLabel } from './names.ts';

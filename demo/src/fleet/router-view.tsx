@@ -1,7 +1,7 @@
 /** The router's last decisions; for a chosen one the candidates, what the router knew of each, and the reason. */
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { RoutedCandidate } from '../../../src/router/decision.ts';
-import type { LiveDecision } from '../../../src/simulate/live/look.ts';
+import type { LiveDecision } from '../../../src/simulate/live/view.ts';
 import { ms } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
 import { seconds, shortName, withShortNames } from './names.ts';

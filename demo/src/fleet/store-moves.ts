@@ -1,5 +1,5 @@
 /** Animates saves and loads between engines and the store: one square each, drawn after they took place. */
-import type { StoreMove } from '../../../src/simulate/live/look.ts';
+import type { StoreMove } from '../../../src/simulate/live/view.ts';
 import type { Frame } from '../views/frame.ts';
 import { reducedMotion } from '../views/palette.ts';
 

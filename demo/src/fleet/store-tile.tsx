@@ -1,5 +1,5 @@
 /** The store between P and D: its memory, the tiers below it, and blocks saved and loaded. */
-import type { LiveStore, LiveTier } from '../../../src/simulate/live/look.ts';
+import type { LiveStore, LiveTier } from '../../../src/simulate/live/view.ts';
 import { plural } from '../views/format.ts';
 import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';

@@ -1,7 +1,7 @@
 /** Engines as tiles with their state and their pool as a grid; buttons add, drain and kill engines. */
 import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
-import type { LiveEngine } from '../../../src/simulate/live/look.ts';
+import type { LiveEngine } from '../../../src/simulate/live/view.ts';
 import { percent } from '../views/format.ts';
 import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';

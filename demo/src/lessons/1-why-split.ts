@@ -1,5 +1,5 @@
 import { stallVerdict } from '../views/stall.ts';
-import { handedOver } from './seen.ts';
+import { handedOver } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** The verdict of a stall that started after the lesson did; null before there is one. */

@@ -1,6 +1,6 @@
 import type { SessionActions, SessionState, TurnReport, TurnView } from '../session/types.ts';
 import { bytes, plural, times } from '../views/format.ts';
-import { ended } from './seen.ts';
+import { ended } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 type Ended = TurnView & { result: TurnReport };

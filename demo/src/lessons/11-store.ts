@@ -2,7 +2,7 @@ import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import type { StoreView } from '../session/types.ts';
 import { bytes, plural } from '../views/format.ts';
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, ended } from './seen.ts';
+import { ended, hasThreeTurns } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 const figures = ({ state }: Seen): StoreView['figures'] | null => state.store.value?.figures ?? null;
@@ -46,7 +46,8 @@ export const storeAndHops: LessonContent = {
       see: 'Violet blocks go down from P and up to D: the same bytes, twice in one turn. P can free its blocks at once and holds nothing for D. That is what the second hop buys.',
       figures: movedInWords,
       look: 'the blocks of P and D',
-      happened: (seen) => wayIs(seen, 'store') && askedThrice(seen) && (figures(seen)?.twoHopBytes ?? 0) > 0,
+      happened: (seen) =>
+        wayIs(seen, 'store') && hasThreeTurns(seen) && (figures(seen)?.twoHopBytes ?? 0) > 0,
     },
     {
       predict: {
@@ -65,7 +66,7 @@ export const storeAndHops: LessonContent = {
       see: 'P hands over to D what it has just computed, and the store gives P the earlier conversation. Each block is saved once, by the engine that had it first.',
       figures: movedInWords,
       look: 'the blocks of P and D',
-      happened: (seen) => wayIs(seen, 'both') && askedThrice(seen) && loaded(seen) > 0,
+      happened: (seen) => wayIs(seen, 'both') && hasThreeTurns(seen) && loaded(seen) > 0,
     },
     {
       predict: {

@@ -1,6 +1,6 @@
 import type { SessionActions, Span, TransferView } from '../session/types.ts';
 import { ms, plural } from '../views/format.ts';
-import { ended } from './seen.ts';
+import { ended } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** Engines that joined or left since the lesson began, oldest first. */

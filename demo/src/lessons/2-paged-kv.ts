@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, hit } from './seen.ts';
+import { hasThreeTurns, hit } from './conditions.ts';
 import type { LessonContent } from './types.ts';
 
 export const pagedKv: LessonContent = {
@@ -15,7 +15,7 @@ export const pagedKv: LessonContent = {
       run: askThreeTimes,
       see: 'After each turn, pale blocks remain in P. They are free to be overwritten, but until then their hash still finds them. On the next turn, the blocks that P finds get a ring: found, not computed. Point at a block to see its tokens and its hash.',
       look: 'the blocks of P and D',
-      happened: (seen) => askedThrice(seen) && hit(seen),
+      happened: (seen) => hasThreeTurns(seen) && hit(seen),
     },
   ],
   question: 'Why is the number of tokens that P finds in its cache always a multiple of the block size?',

@@ -1,4 +1,4 @@
-import { handedOver } from './seen.ts';
+import { handedOver } from './conditions.ts';
 import type { LessonContent } from './types.ts';
 
 export const handOver: LessonContent = {

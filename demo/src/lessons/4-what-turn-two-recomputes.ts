@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, recomputed } from './seen.ts';
+import { hasThreeTurns, recomputed } from './conditions.ts';
 import type { LessonContent } from './types.ts';
 
 export const whatTurnTwoRecomputes: LessonContent = {
@@ -15,7 +15,7 @@ export const whatTurnTwoRecomputes: LessonContent = {
       run: askThreeTimes,
       see: 'The third question is short, but P computed many tokens for it: those of the story. Compare “computed” under the third answer with the length of the question.',
       look: 'the chat',
-      happened: (seen) => askedThrice(seen) && recomputed(seen),
+      happened: (seen) => hasThreeTurns(seen) && recomputed(seen),
     },
   ],
   question: 'Which engine already has the KV that P computes here, and what happens to that KV?',

@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, pulled, raced, raceWinner } from './seen.ts';
+import { hasThreeTurns, pulled, raced, raceWinner } from './conditions.ts';
 import type { LessonContent } from './types.ts';
 
 export const pullingBack: LessonContent = {
@@ -15,7 +15,7 @@ export const pullingBack: LessonContent = {
       run: askThreeTimes,
       see: 'Orange blocks move from D back to P before P starts to compute. P then computes little more than the new question.',
       look: 'the blocks of P and D',
-      happened: (seen) => askedThrice(seen) && pulled(seen),
+      happened: (seen) => hasThreeTurns(seen) && pulled(seen),
     },
     {
       predict: {

@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, ended, hit } from './seen.ts';
+import { ended, hasThreeTurns, hit } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** After P's cache was emptied, a turn found nothing in it and pulled. */
@@ -27,7 +27,7 @@ export const eviction: LessonContent = {
       run: askThreeTimes,
       see: 'Rings in P mark blocks found in its own cache. P pulls only what it lacks: the answers.',
       look: 'the blocks of P and D',
-      happened: (seen) => askedThrice(seen) && hit(seen),
+      happened: (seen) => hasThreeTurns(seen) && hit(seen),
     },
     {
       predict: {

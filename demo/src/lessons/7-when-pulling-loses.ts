@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, ended, raced, raceWinner } from './seen.ts';
+import { ended, hasThreeTurns, raced, raceWinner } from './conditions.ts';
 import type { LessonContent } from './types.ts';
 
 export const whenPullingLoses: LessonContent = {
@@ -31,7 +31,8 @@ export const whenPullingLoses: LessonContent = {
       see: 'Nothing is pulled any more. The line under the answer says why, with both numbers.',
       look: 'the chat',
       happened: (seen) =>
-        askedThrice(seen) && ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
+        hasThreeTurns(seen) &&
+        ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
     },
   ],
   question: 'Without the modelled link, from how many tokens on does pulling win on your machine?',

@@ -1,6 +1,6 @@
 import type { SessionActions } from '../session/types.ts';
 import { plural } from '../views/format.ts';
-import { editedAnswerHas, ended } from './seen.ts';
+import { editedAnswerHas, ended } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 const TOLD = 'My name is Ada and my boat is mira.';

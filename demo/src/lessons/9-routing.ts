@@ -1,13 +1,13 @@
 import type { TransferView } from '../session/types.ts';
 import { askThreeTimes } from './ask.ts';
-import { askedThrice, ended } from './seen.ts';
+import { ended, hasThreeTurns } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** Handovers of the conversation's finished turns, oldest first; empty before the third answer. */
 function handOvers(seen: Seen): TransferView[] {
   const turns = ended(seen);
   const [first, last] = [turns.at(0), turns.at(-1)];
-  if (!first || !last || !askedThrice(seen)) return [];
+  if (!first || !last || !hasThreeTurns(seen)) return [];
   return seen.state.transfers.value.filter(
     ({ side, startMs, outcome }) =>
       side === 'decode' && outcome === 'done' && startMs >= first.startMs && startMs <= last.endMs!,

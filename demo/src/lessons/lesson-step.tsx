@@ -2,7 +2,7 @@
 import { effect, type Signal, signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
-import { lookAt } from './seen.ts';
+import { lookAt } from './conditions.ts';
 import { type Lesson, OBJECTS, type PageObject, type Seen, type Task } from './types.ts';
 
 interface Said {

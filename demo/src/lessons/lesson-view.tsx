@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { beginLesson } from './begin.ts';
-import { settingsInWords } from './in-words.ts';
+import { describeSettings } from './describe-settings.ts';
 import { lessonNumbered, lessons } from './index.ts';
 import { Step, useProgress } from './lesson-step.tsx';
 import type { Lesson } from './types.ts';
@@ -106,7 +106,7 @@ function Steps({ lesson, session, go }: StepsProps) {
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
           {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
-          {settingsInWords(lesson)}.{' '}
+          {describeSettings(lesson)}.{' '}
           {!replay &&
             'Other settings are the defaults, except your choice of model, seed, block size and display. '}
           {replay &&

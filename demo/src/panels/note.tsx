@@ -1,8 +1,8 @@
 /** A short note. It fades after enough time to read it. */
-import { saidMs } from '../session/reading.ts';
+import { noteMs } from '../session/reading.ts';
 
 export const Note = ({ level, message }: { level: 'info' | 'warning'; message: string }) => (
-  <p class="note" data-level={level} style={{ animationDuration: `${saidMs(message)}ms` }}>
+  <p class="note" data-level={level} style={{ animationDuration: `${noteMs(message)}ms` }}>
     {message}
   </p>
 );

@@ -58,12 +58,12 @@ export class Conversation {
   }
 
   /** Computes the history again on emptied engines, so that the next turn finds its KV. Throws the engines' errors. */
-  async retell(recorder: Recorder, settings: Settings, signal: AbortSignal): Promise<void> {
+  async restoreTurn(recorder: Recorder, settings: Settings, signal: AbortSignal): Promise<void> {
     const last = this.#messages.findLastIndex(({ role }) => role === 'user');
     if (last < 0) return;
     const messages = this.#messages.slice(0, last + 1);
     const request = { conversationId: this.id, messages, sampling: samplingOf(settings), signal };
-    await recorder.retell(this.id, request);
+    await recorder.restoreTurn(this.id, request);
     signal.throwIfAborted();
   }
 

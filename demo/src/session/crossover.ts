@@ -2,7 +2,7 @@
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
 import type { Crossover } from '../../../src/recording/experiments.ts';
-import { makeConversations } from '../../../src/workload/made.ts';
+import { makeConversations } from '../../../src/workload/random-conversations.ts';
 import type { Engines } from './engines.ts';
 import type { Measuring } from './measuring.ts';
 

@@ -92,7 +92,8 @@ export class Talk {
   async takeAlong(signal: AbortSignal): Promise<boolean> {
     const { engines, settings } = this.#bench;
     const told = [this.#chat, this.#second].filter((conversation) => (conversation?.asked ?? 0) > 0);
-    for (const conversation of told) await conversation!.retell(engines.running!.recorder, settings, signal);
+    for (const conversation of told)
+      await conversation!.restoreTurn(engines.running!.recorder, settings, signal);
     return told.length > 0;
   }
 

@@ -6,9 +6,9 @@ import {
   blockInWords,
   holdInWords,
   letterOf,
+  ownerInWords,
   type Stored,
   stateInWords,
-  whoseInWords,
 } from './describe-block.ts';
 import { isFromStore, madeFrom } from './sources.ts';
 import { useSeconds } from './use-frames.ts';
@@ -75,7 +75,7 @@ interface DetailsProps {
 }
 
 export function BlockDetails({ role, block, nowMs, stored, madeFrom: other = null }: DetailsProps) {
-  const whose = whoseInWords(block);
+  const whose = ownerInWords(block);
   const hold = holdInWords(block, nowMs);
   return (
     <>

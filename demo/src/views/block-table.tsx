@@ -2,7 +2,7 @@
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
-import { holdInWords, letterOf, type Stored, stateInWords, whoseInWords } from './describe-block.ts';
+import { holdInWords, letterOf, ownerInWords, type Stored, stateInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
 import { useSeconds } from './use-frames.ts';
 
@@ -43,7 +43,7 @@ export function BlockRows(props: {
         cells: [
           block.id,
           stateInWords(block, role, stored(block.id)),
-          whoseInWords(block),
+          ownerInWords(block),
           holdInWords(block, nowMs),
           <span key="text" class="block-text">
             {block.text}

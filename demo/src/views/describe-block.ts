@@ -44,7 +44,7 @@ export function holdInWords(block: BlockView, nowMs: number): string | null {
   return `for ${letterOf(block.heldFor)}${until}`;
 }
 
-export function whoseInWords(block: BlockView): string | null {
+export function ownerInWords(block: BlockView): string | null {
   if (block.turn === null) return null;
   const said =
     block.author === 'user'
@@ -61,7 +61,7 @@ export function whoseInWords(block: BlockView): string | null {
 export function blockInWords(block: BlockView, role: Role, nowMs: number, stored: Stored): string {
   const parts = [
     `Block ${block.id} of ${letterOf(role)}: ${stateInWords(block, role, stored)}`,
-    whoseInWords(block),
+    ownerInWords(block),
     block.tokens > 0 ? plural(block.tokens, 'token') : null,
     block.heldFor ? `held ${holdInWords(block, nowMs)}` : null,
     block.text ? `“${block.text}”` : null,

@@ -8,7 +8,7 @@ import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { makeConversations } from '../../workload/made.ts';
+import { makeConversations } from '../../workload/random-conversations.ts';
 import type { TokenConversation } from '../../workload/types.ts';
 import { formatBytes, formatCount } from '../format.ts';
 import { plainStyle, renderTable, right } from '../table.ts';

@@ -10,7 +10,7 @@ import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { linksOf } from '../settings.ts';
-import { refuseUnused, unusedByBench } from '../unused.ts';
+import { refuseUnused, unusedByBench } from '../unused-options.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',

@@ -17,7 +17,7 @@ import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.ts';
 import { commandLines, formatSeconds, plural } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles, keepInputs } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -26,7 +26,7 @@ import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
-import { refuseUnused, unusedByCalibrate } from '../unused.ts';
+import { refuseUnused, unusedByCalibrate } from '../unused-options.ts';
 import { quote } from '../vllm/shell.ts';
 
 export const calibrateSpec: CommandSpec = {
@@ -101,7 +101,7 @@ async function calibrateCommand(
         },
       }),
     );
-    const profile = await tellingWhatIsLost(
+    const profile = await warningOfLoss(
       measuring,
       { deps, signal },
       () =>
@@ -128,10 +128,10 @@ async function calibrateCommand(
     if (file !== undefined) {
       tables.write('\n');
       const use = 'run --pull-policy cost-aware --cost-profile';
-      tellUse(file, { use, model: config.model, settings: asMeasured(config) }, tables);
+      printUse(file, { use, model: config.model, settings: asMeasured(config) }, tables);
     }
     if (config.costsOut !== null)
-      await tellingWhatIsLost(
+      await warningOfLoss(
         simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal }),
         { deps, signal },
         () => `${config.costsOut} is not written: the fit needs all rounds.`,
@@ -163,7 +163,7 @@ async function fromReport(
   printFitted(fit, textOutput(config, deps), deps.color);
   if (config.costsOut !== null) {
     await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);
-    tellUse(config.costsOut, { use: 'simulate --costs', model: null }, textOutput(config, deps));
+    printUse(config.costsOut, { use: 'simulate --costs', model: null }, textOutput(config, deps));
   }
   await writeJson(fit, config, deps);
   return EXIT.good;
@@ -196,11 +196,11 @@ async function simulationCosts(
   const out = textOutput(config, deps);
   out.write('\n');
   printMeasured(measured, out, deps.color);
-  tellUse(file, { use: 'simulate --costs', model: measured.file.model }, out);
+  printUse(file, { use: 'simulate --costs', model: measured.file.model }, out);
 }
 
 /** Prints that the file was written, and the command that reads it. `model` null: the file is for any model. */
-function tellUse(
+function printUse(
   file: string,
   { use, model, settings = [] }: { use: string; model: string | null; settings?: readonly string[] },
   out: Output,

@@ -11,7 +11,7 @@ import type { Search, Space } from '../../simulate/plan/space.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -22,7 +22,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused.ts';
+import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused-options.ts';
 
 /** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;
@@ -110,7 +110,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
     };
     return { search, result: await found(sized, config, search, workload) };
   });
-  const { search, result } = await tellingWhatIsLost(
+  const { search, result } = await warningOfLoss(
     searching.finally(() => progress.end()),
     context,
     () =>

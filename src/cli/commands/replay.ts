@@ -18,7 +18,7 @@ import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
 import { type Given, type NamedTrace, openNamedTrace } from '../trace/open.ts';
-import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused.ts';
+import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused-options.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',

@@ -19,7 +19,7 @@ import type { Conversation } from '../../workload/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
@@ -29,13 +29,13 @@ import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans, type Tracing } from '../tracing.ts';
-import { refuseUnused, unusedByRun } from '../unused.ts';
+import { refuseUnused, unusedByRun } from '../unused-options.ts';
 import { checkFits, chooseConversations, longestAnswer, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
   usage: 'run',
   run: (config, context, asked) =>
-    tellingWhatIsLost(
+    warningOfLoss(
       run(config, context, asked),
       context,
       () => 'No report: it is written after all turns have been served.',

@@ -16,7 +16,7 @@ import { scalingFields, scalingLines } from '../scaling-table.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
-import { refuseUnused, unusedByServe } from '../unused.ts';
+import { refuseUnused, unusedByServe } from '../unused-options.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',

@@ -13,7 +13,7 @@ import { summarise } from '../../simulate/summary.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { checkFiles } from '../outputs.ts';
@@ -35,7 +35,7 @@ import {
   validationReport,
 } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
-import { refuseUnused, unusedBySimulate } from '../unused.ts';
+import { refuseUnused, unusedBySimulate } from '../unused-options.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -115,7 +115,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const simulating = runJobs(config, prepared, signal, deps, progress);
-  const outcomes = await tellingWhatIsLost(
+  const outcomes = await warningOfLoss(
     simulating,
     context,
     () =>
@@ -151,7 +151,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
-  tellSpeed(arms, simulatedMs, deps);
+  printSpeed(arms, simulatedMs, deps);
   await writeJson(report, config, deps);
   // Results are printed and written before this longer step, so that they are kept if it fails.
   const timelines = await followTurns(config, prepared, context, progress);
@@ -199,7 +199,7 @@ async function againstReal(
 }
 
 /** Prints the simulation speed to stderr, because it depends on this machine and is in no report. */
-function tellSpeed(arms: readonly SimulatedArm[], ms: number, { stderr }: CommandContext['deps']): void {
+function printSpeed(arms: readonly SimulatedArm[], ms: number, { stderr }: CommandContext['deps']): void {
   const requests = arms.reduce((sum, arm) => sum + arm.requests, 0);
   const simulatedMs = arms.reduce((sum, arm) => sum + arm.simulated_ms, 0);
   const times = ms > 0 ? Math.round(simulatedMs / ms) : 0;

@@ -11,7 +11,7 @@ import { blockAt } from '../../store/server-keys.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatCount, plural, WIDTH, wrap } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { left, renderTable, right, styleOf } from '../table.ts';
 
 export const storeSpec: CommandSpec = {
@@ -77,7 +77,7 @@ async function storeCommand(config: RunConfig, context: CommandContext, { args }
   const place = await placeAt(where, deps, signal);
   try {
     const looking = lookInto(place, what, config, deps);
-    return await tellingWhatIsLost(looking, context, () => ENDED_EARLY[what]);
+    return await warningOfLoss(looking, context, () => ENDED_EARLY[what]);
   } finally {
     place.close();
   }

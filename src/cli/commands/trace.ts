@@ -14,7 +14,7 @@ import { checkFiles, keepInputs } from '../outputs.ts';
 import { printer } from '../table.ts';
 import { type Given, openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
-import { refuseUnused } from '../unused.ts';
+import { refuseUnused } from '../unused-options.ts';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',

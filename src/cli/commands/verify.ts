@@ -10,12 +10,12 @@ import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { verifyFaults } from '../fault-run.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
-import { tellingWhatIsLost } from '../interrupted.ts';
+import { warningOfLoss } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
 import { createProgress } from '../progress.ts';
-import { refuseUnused, unusedByVerify } from '../unused.ts';
+import { refuseUnused, unusedByVerify } from '../unused-options.ts';
 import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
 
 export const verifySpec: CommandSpec = {
@@ -85,7 +85,7 @@ async function verify(
         },
       },
     );
-    verdicts = await tellingWhatIsLost(checking, { deps, signal }, lost);
+    verdicts = await warningOfLoss(checking, { deps, signal }, lost);
   } finally {
     progress.end();
   }

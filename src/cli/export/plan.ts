@@ -8,7 +8,7 @@ import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/presets.ts';
 import { POLICIES } from '../../router/policies/registry.ts';
-import { keysOf } from '../unused.ts';
+import { keysOf } from '../unused-options.ts';
 import {
   carriedOfStore,
   connectorNotes,

@@ -12,8 +12,8 @@ import {
   parseGenerator,
   type TokenSource,
 } from '../../workload/generate.ts';
-import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { pr32553 } from '../../workload/pr32553.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 

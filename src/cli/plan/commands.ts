@@ -3,7 +3,7 @@ import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
-import { keysOf, OF_DEVICES } from '../unused.ts';
+import { keysOf, OF_DEVICES } from '../unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
 import type { PlanWorkload } from './workload.ts';

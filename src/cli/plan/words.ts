@@ -1,6 +1,6 @@
 /** A plan in sentences: the answer, its certainty, and what was tried. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
-import { cameAsAsked, cameOf } from '../../simulate/plan/trial.ts';
+import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/trial.ts';
 import { formatBytes, formatMs, formatPercent, plural } from '../format.ts';
 
 /** The required share, as the user gave it. */
@@ -103,7 +103,7 @@ export function certaintyOf(report: PlanReport): string[] {
       : [
           `${chosen.verdict}: the queue grew until the end of the sample. Give a longer --sample before relying on this plan.`,
         ]),
-    ...fewerCame(chosen),
+    ...fewerArrived(chosen),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
       ? [
           `The counted requests arrived within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, less than ${BRIEF} times the SLO's TTFT: a growing queue may not show. Give a longer --sample.`,
@@ -118,16 +118,16 @@ const BRIEF = 10;
 const outcomeOf = ({ counted, due, counted_ms }: PlanRow) => ({ asked: counted, due, overMs: counted_ms });
 
 /** A sentence if the simulated rate stayed below the reported one. */
-function fewerCame(chosen: PlanRow): string[] {
+function fewerArrived(chosen: PlanRow): string[] {
   const outcome = outcomeOf(chosen);
   const asked = chosen.requests_per_second;
-  const isSlower = !cameAsAsked({ ...outcome, due: (asked * outcome.overMs) / 1000 });
-  const why = !cameAsAsked(outcome)
+  const isSlower = !arrivedAsPlanned({ ...outcome, due: (asked * outcome.overMs) / 1000 });
+  const why = !arrivedAsPlanned(outcome)
     ? 'conversations are long, so their number had not yet reached its steady level'
     : isSlower && 'this part of the trace is slower than the whole trace';
   if (!why) return [];
   return [
-    `Only ${formatRate(cameOf(outcome))} of ${formatRate(asked)} requests per second arrived in the counted time: ${why}. Give a longer --sample before relying on this plan.`,
+    `Only ${formatRate(arrivalRateOf(outcome))} of ${formatRate(asked)} requests per second arrived in the counted time: ${why}. Give a longer --sample before relying on this plan.`,
   ];
 }
 
@@ -158,9 +158,9 @@ function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `The whole interval meets the requirement ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
-    ...(above && above.share >= attainment && !cameAsAsked(outcomeOf(above))
+    ...(above && above.share >= attainment && !arrivedAsPlanned(outcomeOf(above))
       ? [
-          `At that rate only ${formatRate(cameOf(outcomeOf(above)))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`,
+          `At that rate only ${formatRate(arrivalRateOf(outcomeOf(above)))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`,
         ]
       : []),
   ];

@@ -45,13 +45,13 @@ export function otherWork(
   if (requests.real !== requests.simulated)
     return `${counts(requests, 'requests')}: not the same workload, or not all of it.`;
   if (clients.real !== clients.simulated)
-    return `The report has ${whoAsks(clients.real)}, the simulation ${whoAsks(clients.simulated)}: the load differs.`;
+    return `The report has ${describeClients(clients.real)}, the simulation ${describeClients(clients.simulated)}: the load differs.`;
   const { real, simulated } = prompt_tokens;
   if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return null;
   return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. Without --tokenizer, bench sends words to a server, and each word may be several tokens.`;
 }
 
-const whoAsks = (clients: number): string =>
+const describeClients = (clients: number): string =>
   clients === 0 ? 'open-loop arrivals' : plural(clients, 'client');
 
 function shown(value: number | null, unit: Figure['unit']): string {

@@ -20,7 +20,7 @@ import { NAMED_COSTS } from '../../simulate/costs/published.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT, poissonArrivals } from '../../simulate/load.ts';
 import type { Load, SimulatedArmPlan } from '../../simulate/run.ts';
-import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';

@@ -6,7 +6,7 @@ import type { Workload } from '../../lab/multiturn/report.ts';
 import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
 import type { Architecture } from '../../model/types.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
-import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';

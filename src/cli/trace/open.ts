@@ -7,7 +7,7 @@ import { type OpenTrace, openTrace } from '../../workload/traces/read.ts';
 import type { TraceScale } from '../../workload/traces/types.ts';
 import type { Asked } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
-import { ofTimes, refuseUnused } from '../unused.ts';
+import { ofTimes, refuseUnused } from '../unused-options.ts';
 
 export type Given = Asked['given'];
 

@@ -41,7 +41,7 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
  * All tokens of the named hold, according to the parameters. Default: the prompt. Only the holder can know whether this is
  * true.
  */
-export function toldTokens(
+export function namedTokens(
   { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
   promptTokenIds: TokenIds,
 ): { tokenIds: TokenIds; numTokens: number } {

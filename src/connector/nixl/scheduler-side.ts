@@ -24,6 +24,7 @@ import { Heartbeats } from './heartbeats.ts';
 import type { ComputedBlocks, NixlMetadata, RecvRequest } from './metadata.ts';
 import {
   missing,
+  namedTokens,
   offersBlocks,
   offersStream,
   pairBlocks,
@@ -32,7 +33,6 @@ import {
   remoteRequest,
   remoteTable,
   roleOf,
-  toldTokens,
   usableTokens,
 } from './params.ts';
 import { PendingMetadata } from './pending-metadata.ts';
@@ -99,7 +99,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     if (!params || roleOf(params) === null || !offersBlocks(params)) return;
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
-    const { tokenIds, numTokens } = toldTokens(params, promptTokenIds);
+    const { tokenIds, numTokens } = namedTokens(params, promptTokenIds);
     const held = this.#claim(tokenIds, numTokens, cacheSalt);
     this.#pending.refused.push({ remote, hold: { requestId: remote.requestId, held } });
   }
@@ -236,7 +236,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   #heldClaim(request: ConnectorRequest, params: KvTransferParams): PrefixClaim {
     const known = this.#held.get(request.requestId);
     if (known) return known;
-    const { tokenIds, numTokens } = toldTokens(params, request.promptTokenIds);
+    const { tokenIds, numTokens } = namedTokens(params, request.promptTokenIds);
     const claim = this.#claim(tokenIds, numTokens, request.cacheSalt);
     this.#held.set(request.requestId, claim);
     return claim;

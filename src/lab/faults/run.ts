@@ -4,7 +4,7 @@ import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULT_KINDS, type FaultKind } from '../../faults/schedule.ts';
 import { FaultyWires } from '../../faults/wire.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
-import type { ClusterSeams } from '../../fleet/seams.ts';
+import type { ClusterHooks } from '../../fleet/hooks.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import { ATTEMPTS } from '../../transport/deadlines.ts';
 import { type EpisodeDeps, type EpisodeResult, FAULTS_EACH, runEpisode } from './episode.ts';
@@ -38,7 +38,7 @@ export interface FaultRunOptions {
   signal: AbortSignal;
   /** Base options; those that fault testing fixes are overridden. */
   cluster: ClusterOptions;
-  start(options: ClusterOptions, seams: ClusterSeams): Promise<Cluster>;
+  start(options: ClusterOptions, hooks: ClusterHooks): Promise<Cluster>;
   onEpisode(happened: number, episodes: number, violations: readonly Violation[]): void;
 }
 
@@ -47,8 +47,8 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
   const { clock, seed, kinds, picks, signal, patienceMs, drainMs } = options;
   const wires = new FaultyWires();
   const storm = new Storm(clock, wires);
-  const seams = { wire: wires.wire, client: storm.client };
-  const cluster = await options.start(stormOptions(options.cluster), seams);
+  const hooks = { wire: wires.wire, client: storm.client };
+  const cluster = await options.start(stormOptions(options.cluster), hooks);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
     storm.over(harmedCluster(cluster));

@@ -51,7 +51,7 @@ export interface HarmedWires {
   heal(): void;
 }
 
-/** Created before the cluster, because the cluster's seams need it. over() connects it to the running cluster. */
+/** Created before the cluster, because the cluster's hooks need it. over() connects it to the running cluster. */
 export class Storm {
   readonly #clock: Clock;
   readonly #wires: HarmedWires;
@@ -71,7 +71,7 @@ export class Storm {
     this.#wires = wires;
   }
 
-  /** Wraps the client that the router uses for an engine; for the cluster's seams. */
+  /** Wraps the client that the router uses for an engine; for the cluster's hooks. */
   readonly client = (engine: EngineClient): EngineClient => {
     const client = new FaultyClient(engine, this.#clock);
     this.#clients.set(engine.engineId, client);

@@ -5,14 +5,14 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { compareRuns, LogitKeeper } from '../../measure/comparison.ts';
 import type { Comparison, RunReport } from '../../measure/report.ts';
-import { type MadeSizes, makeConversations } from '../../workload/made.ts';
+import { type ConversationSizes, makeConversations } from '../../workload/random-conversations.ts';
 import { driveMode } from '../drive.ts';
 import type { CheckEnvironment } from './types.ts';
 
 export interface Trial {
   /** Overrides of the user's configuration. */
   settings: Partial<RunConfig>;
-  sizes: MadeSizes;
+  sizes: ConversationSizes;
   seed: number;
   temperature: number;
   concurrency: number;

@@ -10,7 +10,7 @@ import { plural } from '../../measure/format.ts';
 import type { Disagreement } from '../../measure/report.ts';
 import { kvCacheSpecs } from '../../model/kv-groups.ts';
 import { seededGenerator } from '../../seeded.ts';
-import { type MadeSizes, madeLength } from '../../workload/made.ts';
+import { type ConversationSizes, conversationLength } from '../../workload/random-conversations.ts';
 import { runTrial, type Trial, type TrialResult } from './clusters.ts';
 import type { Check, CheckEnvironment, CheckResult } from './types.ts';
 
@@ -59,17 +59,17 @@ interface NamedTrial {
 function trials(seed: number, groups: readonly KvCacheSpec[], longest: number): NamedTrial[] {
   /** Blocks for one whole conversation, the null block and `spare` more in each group. */
   const poolFor = (
-    sizes: MadeSizes,
+    sizes: ConversationSizes,
     settings: { blockSize: number; maxNumBatchedTokens: number },
     spare: number,
   ): number => {
     const scheduler = { ...settings, maxModelLen: longest };
     const cache = { blockSize: settings.blockSize, groups };
-    return mostBlocksInAll(madeLength(sizes), { cache, scheduler }) + 1 + spare * groups.length;
+    return mostBlocksInAll(conversationLength(sizes), { cache, scheduler }) + 1 + spare * groups.length;
   };
   const random = seededGenerator(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
-  const sizes = (conversations: number, turns: number): MadeSizes => ({
+  const sizes = (conversations: number, turns: number): ConversationSizes => ({
     conversations,
     turns,
     systemTokens: between(10, 40),

@@ -1,6 +1,6 @@
 /** Checks the kernels that process rows independently against float64: embedding, RMSNorm, GEMM and SwiGLU. */
 import { packUniform } from '../../gpu/uniforms.ts';
-import { formOf, GEMM_FORMS, type GemmKernel, wantsOf } from '../../model/gemm-forms.ts';
+import { formOf, GEMM_FORMS, type GemmKernel, requirementsOf } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmForms } from '../../model/kernel-variants.ts';
 import { matricesOf, plainProduct } from '../../model/matrices.ts';
 import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
@@ -136,7 +136,7 @@ export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): K
     const { name, architecture } = shape;
     for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
       for (const dtype of DTYPES) {
-        if (wantsOf(kernelName).halves && dtype === 'f32') continue;
+        if (requirementsOf(kernelName).halves && dtype === 'f32') continue;
         const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
         const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
         if (error === null) continue;
@@ -164,7 +164,7 @@ async function gemmError(
   const columns4 = pad4(columns) / 4;
   const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
   const odd = columns4 % 2 !== 0;
-  if (odd && wantsOf(kernelName).evenColumns) return null;
+  if (odd && requirementsOf(kernelName).evenColumns) return null;
   const variants = forms.flatMap((chosen) =>
     gemmForms(bench.library, form, matrix.dtype === 'f32', chosen, odd),
   );

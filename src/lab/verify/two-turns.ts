@@ -11,7 +11,7 @@ import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { KvGroups } from '../../model/kv-groups.ts';
 import { systemClock } from '../../platform/clock.ts';
-import { type Turn, type TurnOutput, turnOutputs } from '../../router/ways.ts';
+import { type Turn, type TurnOutput, turnOutputs } from '../../router/turn-outputs.ts';
 import type { TransferResult } from '../../transport/types.ts';
 import { assemble, firstDifference, type HeldSequence, type KvLayout } from './kv-layout.ts';
 

@@ -1,6 +1,6 @@
 /** Types of `kvferry verify`: checks from several providers, each with a name and a verdict. */
 import type { RunConfig } from '../../config/run.ts';
-import type { ClusterSeams } from '../../fleet/seams.ts';
+import type { ClusterHooks } from '../../fleet/hooks.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { Architecture } from '../../model/types.ts';
 
@@ -33,7 +33,7 @@ export interface Engines {
   /** Throws ModelError. */
   architecture(model: string): Promise<Architecture>;
   /** Throws KvferryError. */
-  startCluster(options: ClusterOptions, seams?: ClusterSeams): Promise<Cluster>;
+  startCluster(options: ClusterOptions, hooks?: ClusterHooks): Promise<Cluster>;
 }
 
 export interface CheckEnvironment {

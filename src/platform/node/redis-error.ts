@@ -6,7 +6,7 @@ import { ConfigError, messageOf, TransferError } from '../../errors.ts';
 const MOST_SAID = 160;
 
 /** One printable, short line. The URL's password, which some servers repeat, is replaced. */
-export function saidByServer(text: string, url: string): string {
+export function serverMessage(text: string, url: string): string {
   const { password } = new URL(url);
   let line = text;
   for (const secret of [decodeURIComponent(password), password])
@@ -25,7 +25,7 @@ export function saidByServer(text: string, url: string): string {
  * password.
  */
 export function usable(error: Error & { code?: string }, url: string, location: string): Error {
-  const said = saidByServer(messageOf(error), url);
+  const said = serverMessage(messageOf(error), url);
   if (error.code === 'ENOTFOUND')
     return new ConfigError(`the host of the store's server ${location} does not exist: ${said}`);
   if (error instanceof ErrorReply && /^(WRONGPASS|NOAUTH|NOPERM|ERR (invalid|DB|AUTH))/.test(error.message))

@@ -3,7 +3,7 @@
  */
 import { createClient, ErrorReply, RESP_TYPES } from '@redis/client';
 import type { ListedServer } from '../types.ts';
-import { saidByServer, usable } from './redis-error.ts';
+import { serverMessage, usable } from './redis-error.ts';
 
 const clientFor = (url: string) =>
   createClient({
@@ -83,7 +83,7 @@ export function redisServer(url: string, location: string): ListedServer {
           await client.set(key, bytes, ttlMs === null ? {} : { expiration: { type: 'PX', value: ttlMs } });
           return null;
         } catch (error) {
-          if (error instanceof ErrorReply) return saidByServer(error.message, url);
+          if (error instanceof ErrorReply) return serverMessage(error.message, url);
           throw error;
         }
       }),

@@ -9,7 +9,7 @@ import type { EngineView } from '../plan.ts';
 import type { ScaleTarget } from '../scaling/plan.ts';
 import type { TurnResult } from '../turn-types.ts';
 import { METRICS } from './metrics.ts';
-import { type AutoscaleChoice, autoscalerOf, INTERVAL_MS, type MadeAutoscaler } from './registry.ts';
+import { type AutoscaleChoice, autoscalerOf, type BuiltAutoscaler, INTERVAL_MS } from './registry.ts';
 import { ServedTurns } from './served.ts';
 import { type RoleLoad, type ScaleDecision, within } from './types.ts';
 
@@ -34,7 +34,7 @@ export class AutoscaleLoop {
   readonly name: AutoscalerName;
   readonly intervalMs: number;
   readonly #choice: AutoscaleChoice;
-  readonly #made: MadeAutoscaler;
+  readonly #made: BuiltAutoscaler;
   readonly #maxNumSeqs: number;
   readonly #served = new ServedTurns();
 

@@ -37,7 +37,7 @@ const USUAL = {
 const metric = z.enum(METRIC_NAMES, { error: `wanted one of ${METRIC_NAMES.join(', ')}` });
 
 /** `metrics`: the metric of each role; null: measured turn times. */
-export interface MadeAutoscaler {
+export interface BuiltAutoscaler {
   autoscaler: Autoscaler;
   metrics: Readonly<Record<EngineRole, MetricName>> | null;
 }
@@ -46,7 +46,7 @@ export interface MadeAutoscaler {
  * The user's parameters take precedence over the bounds, and these over the defaults. Throws ConfigError that names
  * what is wrong.
  */
-export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): MadeAutoscaler {
+export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): BuiltAutoscaler {
   for (const [role, { min, max }] of Object.entries(bounds))
     if (min > max)
       throw new ConfigError(

@@ -8,8 +8,8 @@ import type { Clock } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
 import type { Conversation, ConversationCache } from '../conversations.ts';
 import type { EngineClient } from '../engine-client.ts';
-import { type HeldForNextTurn, release } from '../held.ts';
-import type { TurnsAt } from '../turns-at.ts';
+import { type HeldForNextTurn, release } from '../next-turn-hold.ts';
+import type { TurnsByEngine } from '../turns-by-engine.ts';
 import { migrate } from './migrate.ts';
 
 export interface DrainRule {
@@ -35,7 +35,7 @@ export interface Leaving {
 export interface DrainDeps {
   clock: Clock;
   conversations: ConversationCache;
-  turns: TurnsAt;
+  turns: TurnsByEngine;
   /** The engine that takes over the holds; null: there is none. */
   heir: () => EngineClient | null;
   newId: (name: string) => string;

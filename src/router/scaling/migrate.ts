@@ -7,8 +7,8 @@ import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { Clock } from '../../engine/types.ts';
 import { KvferryError } from '../../errors.ts';
 import type { EngineClient } from '../engine-client.ts';
-import type { HeldForNextTurn } from '../held.ts';
-import { requestOutputs } from '../ways.ts';
+import type { HeldForNextTurn } from '../next-turn-hold.ts';
+import { requestOutputs } from '../turn-outputs.ts';
 
 /**
  * Resolves to null if the hold could not be moved and is lost. The caller releases the first holder's blocks in every

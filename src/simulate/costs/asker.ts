@@ -5,8 +5,8 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import { STREAM } from '../../seeded.ts';
-import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { Random } from '../../workload/random.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 
 /** A turn that ended at `atMs`. Its conversation stays open until the caller ends it. */
 export interface TurnAsked {

@@ -8,10 +8,10 @@ import type { Span } from '../../measure/spans.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import type { Counting } from '../load.ts';
 import { LatencyWindow } from './latency.ts';
-import type { LiveBlocks, LiveEvent, LiveLook, LiveStore, StoreContent, TurnPath } from './look.ts';
 import { BLOCK_SIZE } from './room.ts';
 import { StoreMoves } from './store-moves.ts';
 import { TurnLog } from './turn-log.ts';
+import type { LiveBlocks, LiveEvent, LiveLook, LiveStore, StoreContent, TurnPath } from './view.ts';
 
 /** Points that are kept, one a second. */
 const MOST_POINTS = 180;

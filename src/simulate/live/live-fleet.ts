@@ -12,6 +12,8 @@ import type { SimulationSettings } from '../settings.ts';
 import { liveAutoscaler } from './autoscaling.ts';
 import { FleetLog } from './fleet-log.ts';
 import { LiveLoad } from './load.ts';
+import { checkRoom } from './room.ts';
+import type { LiveLoadSettings, LiveSettings } from './settings.ts';
 import {
   type LiveBlocks,
   type LiveEngine,
@@ -19,9 +21,7 @@ import {
   type LiveLook,
   MOST_CELLS,
   type TurnPath,
-} from './look.ts';
-import { checkRoom } from './room.ts';
-import type { LiveLoadSettings, LiveSettings } from './settings.ts';
+} from './view.ts';
 import { worldOf } from './world.ts';
 
 export class LiveFleet {

@@ -6,8 +6,8 @@ import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
 import type { Comparison } from './compare.ts';
-import type { LiveLook, TurnPath } from './look.ts';
 import type { LiveLoadSettings, LiveSettings } from './settings.ts';
+import type { LiveLook, TurnPath } from './view.ts';
 
 /** To the thread. Orders before a start have no effect, except for a comparison. */
 export type LiveOrder =

@@ -3,7 +3,7 @@ import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingName } from '../../config/routing.ts';
 import type { EvictionName } from '../../config/store.ts';
-import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
+import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { SimulationCostsFile } from '../costs/linear.ts';
 
 /** Autoscalers that need no measurements. */

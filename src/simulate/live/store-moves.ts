@@ -2,7 +2,7 @@
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { Span } from '../../measure/spans.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import type { LiveStore, StoreMove } from './look.ts';
+import type { LiveStore, StoreMove } from './view.ts';
 
 /** Moves in each look. */
 const SHOWN = 24;

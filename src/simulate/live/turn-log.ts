@@ -5,7 +5,7 @@ import { laneName, type Span, type Way } from '../../measure/spans.ts';
 import { STAGES, stagePieces } from '../../measure/stages.ts';
 import type { RequestNotice, TurnNotice } from '../../router/router.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
-import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './look.ts';
+import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './view.ts';
 
 const MOST_TURNS = 400;
 const MOST_SPANS = 300;

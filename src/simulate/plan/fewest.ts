@@ -18,7 +18,7 @@ import {
   Front,
   firstPolicy,
   idleOf,
-  notToldApart,
+  indistinguishable,
   policyOf,
   pullPolicies,
   roughly,
@@ -96,7 +96,7 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   const engines = enginesOf(chosen.candidate);
   for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++)
     await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
-  const rivals = others.filter((other) => other.met && notToldApart(chosen, other));
+  const rivals = others.filter((other) => other.met && indistinguishable(chosen, other));
   const oneFewer = front.ranked(engines - 1)[0] ?? null;
   return { chosen, closest: null, idle: null, rivals, oneFewer, front: front.rows };
 }

@@ -5,8 +5,16 @@
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
-import { eachOf, firstPolicy, idleOf, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
-import { cameAsAsked, type Outcome, type Slo, type Trials } from './trial.ts';
+import {
+  eachOf,
+  firstPolicy,
+  idleOf,
+  indistinguishable,
+  policyOf,
+  pullPolicies,
+  type Search,
+} from './space.ts';
+import { arrivedAsPlanned, type Outcome, type Slo, type Trials } from './trial.ts';
 
 /** A candidate's highest rate, and how certain it is. */
 export interface Goodput {
@@ -107,7 +115,7 @@ function alike(chosen: Goodput, other: Goodput): boolean {
   if (!other.best.met) return false;
   if (other.best.perSecond * CLOSELY >= chosen.best.perSecond) return true;
   const same = other.tried.find(({ perSecond }) => perSecond === chosen.best.perSecond);
-  return same !== undefined && notToldApart(chosen.best, same);
+  return same !== undefined && indistinguishable(chosen.best, same);
 }
 
 function splits(engines: number): Shape[] {
@@ -198,7 +206,7 @@ async function goodputOf(
   const tried = new Map<number, Outcome>();
   const at = async (perSecond: number): Promise<Outcome> => {
     const found = await trials.run({ candidate, perSecond, sample });
-    const outcome = decides && !cameAsAsked(found) ? { ...found, met: false } : found;
+    const outcome = decides && !arrivedAsPlanned(found) ? { ...found, met: false } : found;
     tried.set(perSecond, outcome);
     return outcome;
   };

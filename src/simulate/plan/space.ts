@@ -111,7 +111,7 @@ function beats(smaller: Outcome, larger: Outcome): boolean {
  * Whether the shares of the two cannot be distinguished. After warm-ups of different lengths other arrivals count, so
  * these are not compared in pairs.
  */
-export function notToldApart(one: Outcome, other: Outcome): boolean {
+export function indistinguishable(one: Outcome, other: Outcome): boolean {
   const { low, high } = differenceInterval(one.batches, other.batches, one.withWarmUp === other.withWarmUp);
   return low <= 0 && high >= 0;
 }

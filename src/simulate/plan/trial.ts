@@ -65,10 +65,11 @@ export interface Outcome extends Trial {
 const CAME = 0.8;
 
 /** Requests a second that arrived, of those that count. */
-export const cameOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
+export const arrivalRateOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
   (1000 * asked) / Math.max(1e-9, overMs);
 
-export const cameAsAsked = ({ asked, due }: Pick<Outcome, 'asked' | 'due'>): boolean => asked >= CAME * due;
+export const arrivedAsPlanned = ({ asked, due }: Pick<Outcome, 'asked' | 'due'>): boolean =>
+  asked >= CAME * due;
 
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;

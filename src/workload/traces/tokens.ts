@@ -1,7 +1,7 @@
 /** The tokens of a trace's prompts and answers: the same content has the same tokens, whatever the block size. */
 import { ConfigError } from '../../errors.ts';
 import { mix } from '../../seeded.ts';
-import { LOWEST_TOKEN_ID } from '../made.ts';
+import { LOWEST_TOKEN_ID } from '../random-conversations.ts';
 import type { Segment } from './types.ts';
 
 /** Draws by (seed, key, place), without state, so that any part of a content can be generated alone. */

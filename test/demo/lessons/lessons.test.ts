@@ -2,8 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { pulledAfterEviction } from '../../../demo/src/lessons/6-eviction.ts';
 import { askThreeTimes } from '../../../demo/src/lessons/ask.ts';
 import { beginLesson, settingsOf } from '../../../demo/src/lessons/begin.ts';
-import { settingsInWords } from '../../../demo/src/lessons/in-words.ts';
-import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
 import {
   editedAnswerHas,
   handedOver,
@@ -12,7 +10,9 @@ import {
   pulled,
   raceWinner,
   recomputed,
-} from '../../../demo/src/lessons/seen.ts';
+} from '../../../demo/src/lessons/conditions.ts';
+import { describeSettings } from '../../../demo/src/lessons/describe-settings.ts';
+import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
 import { OBJECTS } from '../../../demo/src/lessons/types.ts';
 import { actionsWhile } from '../../../demo/src/lessons/while-shown.ts';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
@@ -67,14 +67,14 @@ describe('the lessons', () => {
       lesson: lesson.number,
       turns: 0,
     });
-    const words = settingsInWords(lesson);
+    const words = describeSettings(lesson);
     expect(words).toContain('mode');
     // The words contain no setting's key and no raw value.
     expect(words).not.toMatch(/\b[a-z]+[A-Z][a-z]|\b(true|false|null|undefined)\b|e3/);
   });
 
   it('describe their settings in plain words', () => {
-    expect(settingsInWords(lessonNumbered(7)!)).toBe(
+    expect(describeSettings(lessonNumbered(7)!)).toBe(
       'the mode “Both ways”: P pulls back the KV that D generated; P pulls even if D has only a few tokens for it (threshold 0); a modelled link between P and D, with 40 kB/s and 5 ms of latency',
     );
   });

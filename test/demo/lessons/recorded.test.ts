@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { ended, lookAt } from '../../../demo/src/lessons/conditions.ts';
 import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
-import { ended, lookAt } from '../../../demo/src/lessons/seen.ts';
 import type { SessionEvent, TurnView } from '../../../demo/src/session/types.ts';
 import { feed, fixtureState } from '../views/fixture-state.ts';
 

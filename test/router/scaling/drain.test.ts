@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Drain } from '../../../src/config/autoscale.ts';
 import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
 import { drained, heirOf } from '../../../src/router/scaling/drain.ts';
-import { TurnsAt } from '../../../src/router/turns-at.ts';
+import { TurnsByEngine } from '../../../src/router/turns-by-engine.ts';
 import { settled, TestClock } from '../../clock.ts';
 import { FakeEngine } from '../fake-engine.ts';
 
@@ -11,7 +11,7 @@ function world(drain: Drain, holdsMs = 1000) {
   const clock = new TestClock(0);
   const [client, heir] = [new FakeEngine('decode-0', 'decode'), new FakeEngine('decode-1', 'decode')];
   const conversations = new ConversationCache(clock);
-  const turns = new TurnsAt();
+  const turns = new TurnsByEngine();
   const left = { requests: 0, holds: 0 };
   const holds = (id: string, tokens: number): void => {
     const request = { conversationId: id, promptText: 'x' };

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { comparePolicies } from '../../../src/simulate/live/compare.ts';
 import { LiveFleet } from '../../../src/simulate/live/live-fleet.ts';
 import { arrivalsUntil, conversationAt } from '../../../src/simulate/live/load.ts';
-import type { LiveLook } from '../../../src/simulate/live/look.ts';
 import type { LiveSettings } from '../../../src/simulate/live/settings.ts';
+import type { LiveLook } from '../../../src/simulate/live/view.ts';
 import { nextTask, settings } from './settings.ts';
 
 const watched = (change: Partial<LiveSettings> = {}) => {

@@ -4,7 +4,7 @@ import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/pla
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
-import { Front, firstPolicy, notToldApart, type Search } from '../../../src/simulate/plan/space.ts';
+import { Front, firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
@@ -233,8 +233,8 @@ it('outcomes that counted different arrivals are not compared in pairs', () => {
       batches: [10, 35, 20, 30, 15].map((good) => ({ asked: 40, good: good + more })),
       withWarmUp,
     }) as unknown as Outcome;
-  expect(notToldApart(outcome(2, 400), outcome(0, 400))).toBe(false);
-  expect(notToldApart(outcome(2, 400), outcome(0, 800))).toBe(true);
+  expect(indistinguishable(outcome(2, 400), outcome(0, 400))).toBe(false);
+  expect(indistinguishable(outcome(2, 400), outcome(0, 800))).toBe(true);
 });
 
 describe('the best rate', () => {

@@ -4,7 +4,7 @@ import { EngineDeadError, messageOf } from '../../../../src/errors.ts';
 import type { ThreadEngine } from '../../../../src/fleet/thread-engine.ts';
 import type { EngineBlocks } from '../../../../src/host/engine-report.ts';
 import type { Span } from '../../../../src/measure/spans.ts';
-import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/look.ts';
+import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/view.ts';
 
 /** `blocks` is null for an engine that has ended. */
 export interface EngineLook {

@@ -16,10 +16,10 @@ import { deathEvent, memberEvent } from '../../../../src/simulate/fleet-event.ts
 import { liveAutoscaler } from '../../../../src/simulate/live/autoscaling.ts';
 import { FleetLog } from '../../../../src/simulate/live/fleet-log.ts';
 import { LiveLoad } from '../../../../src/simulate/live/load.ts';
-import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/look.ts';
 import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/live/settings.ts';
+import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/view.ts';
 import type { Served } from '../../../../src/simulate/load.ts';
-import { LOWEST_TOKEN_ID } from '../../../../src/workload/made.ts';
+import { LOWEST_TOKEN_ID } from '../../../../src/workload/random-conversations.ts';
 import { type EngineLook, EngineLooks } from './engine-looks.ts';
 import { StoreLooks } from './store-looks.ts';
 

@@ -1,6 +1,6 @@
 /** The content of a real store, requested from its thread. Each look fetches only what changed since the last one. */
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
-import { MOST_CELLS, type StoreContent } from '../../../../src/simulate/live/look.ts';
+import { MOST_CELLS, type StoreContent } from '../../../../src/simulate/live/view.ts';
 import type { StoreCell } from '../../../../src/store/block-news.ts';
 import { storeOccupancy } from '../../../../src/store/occupancy.ts';
 

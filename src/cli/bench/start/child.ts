@@ -1,8 +1,8 @@
 /** Runs `kvferry run` like main.ts, and reports when each stage was reached. Suppresses output. */
 import { existsSync, readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { beginAhead } from '../../../platform/node/ahead.ts';
 import { useCompileCache } from '../../../platform/node/compile-cache.ts';
+import { beginPreload } from '../../../platform/node/preload.ts';
 
 /** Times at which stages were reached, in milliseconds since the epoch. */
 export interface StartTimes {
@@ -27,7 +27,7 @@ export interface StartTimes {
 export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed'; why: string };
 
 const args = process.argv.slice(2);
-beginAhead(args);
+beginPreload(args);
 useCompileCache();
 const { main } = await import('../../app.ts');
 const { nodeDeps } = await import('../../node-deps.ts');

@@ -1,9 +1,9 @@
 /** Read-only queries over all engines that serve. */
 import type { Clock } from '../engine/types.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
+import { askWithTimeout } from './ask-with-timeout.ts';
 import { droppedNote } from './dropped-note.ts';
 import type { EnginePool } from './engine-pool.ts';
-import { askInTime } from './in-time.ts';
 import type { ClusterNotice } from './notices.ts';
 import type { CacheAnswers, EngineSnapshot } from './types.ts';
 
@@ -19,7 +19,7 @@ export async function lookupIn(
   const engines = await pool.each(async (engine) => {
     const { engineId, role } = engine;
     const ask = () => engine.lookup(tokenIds, cacheSalt);
-    const found = patienceMs === null ? await ask() : await askInTime(engine, ask, clock, patienceMs);
+    const found = patienceMs === null ? await ask() : await askWithTimeout(engine, ask, clock, patienceMs);
     if (found) return [{ engineId, role, ...found }];
     unanswered.push(engineId);
     return [];
@@ -51,7 +51,7 @@ export async function kernelTimesOf(pool: Pick<EnginePool, 'all'>): Promise<Meas
 }
 
 /** Reports in words what keeps a request waiting, or that its hold was dropped. */
-export function tellWaiting(
+export function reportWaiting(
   notice: ClusterNotice,
   listener: (requestId: string, reason: string) => void,
 ): void {

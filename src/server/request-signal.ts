@@ -27,10 +27,10 @@ const outgoingOf = (c: Context): ServerResponse | undefined =>
   ((c.env ?? {}) as { outgoing?: ServerResponse }).outgoing;
 
 /** Whether the signal also aborts when the response was sent. Without a socket (in tests) that is not known. */
-export const overWhenSent = (c: Context): boolean => outgoingOf(c) !== undefined;
+export const endsWhenSent = (c: Context): boolean => outgoingOf(c) !== undefined;
 
 /** Call once per request, and after reading the body: otherwise Node's adapter reads the body far more slowly. */
-export function overSignal(c: Context): AbortSignal {
+export function requestSignal(c: Context): AbortSignal {
   const { raw } = c.req;
   const over = new AbortController();
   known.set(raw, over);

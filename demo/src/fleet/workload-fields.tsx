@@ -104,7 +104,7 @@ const FIELDS: readonly WholeField[] = [
 /** Fields that apply only to simulated engines. */
 const MODELLED: ReadonlySet<Whole> = new Set(['startUp', 'storeFolder']);
 
-export function MadeFields({ fleet }: { fleet: Fleet }) {
+export function WorkloadFields({ fleet }: { fleet: Fleet }) {
   const settings = fleet.settings.value;
   const set = (change: Partial<FleetSettings>) => fleet.set(change);
   const names = [...(costsHere.value ? [MEASURED] : []), ...Object.keys(NAMED_COSTS)];

@@ -14,8 +14,8 @@ const NOT_WITH = ['help', 'version', 'endpoint', 'url'];
  * `args`: the command line as typed. Starts probing the adapter and starts two engine threads, if the command needs
  * them.
  */
-export function beginAhead(args: readonly string[]): void {
-  const adapter = adapterAhead(args);
+export function beginPreload(args: readonly string[]): void {
+  const adapter = preloadedAdapter(args);
   if (adapter === null) return;
   if (adapter === 'lavapipe' || adapter === 'swiftshader') probeDriver(adapter);
   else if (adapter === 'auto' || adapter === 'gpu') probeDriver('system');
@@ -23,7 +23,7 @@ export function beginAhead(args: readonly string[]): void {
 }
 
 /** The value of --adapter, default 'auto'; null if the command line starts no engines. */
-export function adapterAhead(args: readonly string[]): string | null {
+export function preloadedAdapter(args: readonly string[]): string | null {
   const [command = '', ...rest] = args;
   if (!STARTING.includes(command)) return null;
   const options = optionsOf(rest);

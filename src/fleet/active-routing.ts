@@ -17,7 +17,7 @@ import type { LoadWatch } from './report-watch.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** A policy, and what it needs engines to report. */
-export interface MadePolicy {
+export interface BuiltPolicy {
   policy: RoutingPolicy;
   looksAt: { load: boolean; cache: boolean };
 }
@@ -26,7 +26,7 @@ export interface MadePolicy {
  * Creates the policy that the options name. `blockBytes`: bytes per KV block, the same for every group. Policies
  * other than the default are loaded on demand. Rejects with ConfigError.
  */
-export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<MadePolicy> {
+export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<BuiltPolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
   const groups = keptBy(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);
   const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
@@ -38,16 +38,16 @@ export async function policyOf(options: ClusterOptions, blockBytes: number): Pro
   return { policy, looksAt: looksAt(routing) };
 }
 
-export class RoutingInForce {
+export class ActiveRouting {
   readonly name: string;
   readonly policy: RoutingPolicy;
   readonly views: EngineViews;
-  readonly looksAt: MadePolicy['looksAt'];
+  readonly looksAt: BuiltPolicy['looksAt'];
   readonly #ends: (() => void)[] = [];
 
   /** `made`: by policyOf(), from the same options. */
   constructor(
-    { policy, looksAt }: MadePolicy,
+    { policy, looksAt }: BuiltPolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,
     { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {

@@ -9,7 +9,7 @@ import { setImmediate as letOthers } from 'node:timers/promises';
  * `begin` starts the answer of an index. Between two starts the event loop runs, because tokenising a prompt may take
  * milliseconds. If an answer fails, `endAll` is called to end all of them; the error is thrown after the pieces before it.
  */
-export async function* merged<T>(
+export async function* mergeStreams<T>(
   count: number,
   begin: (index: number) => AsyncIterable<T>,
   endAll: (reason: unknown) => void,

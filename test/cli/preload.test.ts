@@ -1,6 +1,6 @@
 /** The adapter that a command line starts engines on, found before it is parsed; null if it starts none. */
 import { expect, test } from 'vitest';
-import { adapterAhead } from '../../src/platform/node/ahead.ts';
+import { preloadedAdapter } from '../../src/platform/node/preload.ts';
 
 test.each([
   ['run', 'auto'],
@@ -18,6 +18,6 @@ test.each([
   ['run --version', null],
   ['store ls ./kv', null],
   ['', null],
-])('adapterAhead of kvferry %s is %s', (line, adapter) => {
-  expect(adapterAhead(line.split(' '))).toBe(adapter);
+])('preloadedAdapter of kvferry %s is %s', (line, adapter) => {
+  expect(preloadedAdapter(line.split(' '))).toBe(adapter);
 });

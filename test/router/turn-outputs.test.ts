@@ -4,7 +4,7 @@ import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
 import { RefusedError, TransferError } from '../../src/errors.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
-import { requestOutputs, type Turn, turnOutputs, type Way } from '../../src/router/ways.ts';
+import { requestOutputs, type Turn, turnOutputs, type Way } from '../../src/router/turn-outputs.ts';
 import { settled } from '../clock.ts';
 import { FakeEngine } from './fake-engine.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What a room's mutants are held against, by the beginnings of paths: tests that are quick and need neither a device nor
- * dist/. Whole clusters under random conversations, seconds each, are left out; they find more than is found here.
+ * By module: path prefixes of the tests that must kill its mutants. These tests are quick and need neither a device nor
+ * dist/. Tests of whole clusters under random conversations take seconds each and are left out; they would find more.
  */
 export const TESTED_BY = {
   engine: [
@@ -27,5 +27,5 @@ export const TOO_SLOW = [
   'test/router/policies/any-fleet.test.ts',
 ];
 
-/** Deliberate damage, which `verify` does to see that it notices. */
+/** Code that damages KV on purpose, for `verify` to detect. */
 export const LEFT_OUT = ['src/transport/faults.ts'];

@@ -11,7 +11,7 @@ export const ANSWER_MS = 1000;
 const silent = new WeakSet<object>();
 
 /** undefined: `who` does not answer within `ms` milliseconds. Rejects if the question does. */
-export async function askInTime<T>(
+export async function askWithTimeout<T>(
   who: object,
   question: () => Promise<T>,
   clock: Pick<Clock, 'sleep'>,
@@ -28,10 +28,10 @@ export async function askInTime<T>(
 }
 
 /** null: the engine has ended or does not answer. */
-export async function statsInTime(
+export async function statsWithTimeout(
   engine: { inspection: Pick<InspectionApi, 'stats'> },
   clock: Pick<Clock, 'sleep'>,
 ): Promise<EngineStats | null> {
-  const asked = askInTime(engine, () => engine.inspection.stats(), clock);
+  const asked = askWithTimeout(engine, () => engine.inspection.stats(), clock);
   return (await asked.catch(() => null)) ?? null;
 }

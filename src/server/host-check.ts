@@ -7,7 +7,7 @@ import { hostname, networkInterfaces } from 'node:os';
 import type { MiddlewareHandler } from 'hono';
 import { HttpError } from './http-error.ts';
 
-export interface Door {
+export interface HostRules {
   /** Names accepted in Host; '*': any. localhost and IP addresses are always accepted: nobody can point them elsewhere. */
   hosts: readonly string[];
   /** Origins whose pages may send requests, in addition to the port's own; '*': any. */
@@ -40,7 +40,7 @@ export function isOwnName(host: string, hosts: readonly string[]): boolean {
 const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** Middleware that throws HttpError 403. Requests that only read are not checked for their Origin. */
-export function checkDoor({ hosts, origins }: Door): MiddlewareHandler {
+export function checkHostAndOrigin({ hosts, origins }: HostRules): MiddlewareHandler {
   const names = new Set(['localhost', ...hosts.map(bare)]);
   return async (c, next) => {
     const host = c.req.header('Host') ?? new URL(c.req.url).host;

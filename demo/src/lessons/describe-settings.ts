@@ -40,7 +40,7 @@ const WORDS: Words = {
     })[drain],
 };
 
-export function settingsInWords({ settings }: Pick<LessonHead, 'settings'>): string {
+export function describeSettings({ settings }: Pick<LessonHead, 'settings'>): string {
   const phrase = <K extends keyof Settings>(key: K, value: Settings[K]): string =>
     WORDS[key]?.(value) ?? `${key} ${value}`;
   return (Object.keys(settings) as (keyof Settings)[]).map((key) => phrase(key, settings[key]!)).join('; ');

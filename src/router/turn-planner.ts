@@ -7,7 +7,7 @@ import type { Clock } from '../engine/types.ts';
 import type { Conversation } from './conversations.ts';
 import { DecidedBy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
-import { type HeldForNextTurn, release } from './held.ts';
+import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import type { Placement } from './placement.ts';
 import { enginesOf, planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from './plan.ts';
 import type { GenerateRequest } from './turn-types.ts';

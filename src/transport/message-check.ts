@@ -12,7 +12,7 @@ const asked: Fields = {
   postedAt: 'number',
 };
 
-/** Required fields of each message. The handshake itself checks the contents of a welcome (welcome.ts). */
+/** Required fields of each message. The handshake itself checks the contents of a welcome (welcome-check.ts). */
 const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
   hello: { epoch: 'number', identity: 'object', maxChunkBytes: 'number' },
   welcome: { epoch: 'number' },
@@ -36,7 +36,7 @@ const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
   notification: { notification: 'object', postedAt: 'number' },
 };
 
-export function isReadable(message: unknown): message is PeerMessage {
+export function isWellFormed(message: unknown): message is PeerMessage {
   if (message === null || typeof message !== 'object' || !('kind' in message)) return false;
   const { kind } = message;
   if (typeof kind !== 'string' || !Object.hasOwn(FIELDS, kind)) return false;

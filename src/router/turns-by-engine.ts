@@ -1,5 +1,5 @@
 /** Counts the turns under way that need each engine: those that compute for them, and holders of KV offered to them. */
-export class TurnsAt {
+export class TurnsByEngine {
   readonly #counts = new Map<string, number>();
 
   /** Returns a function with which the turn leaves the engines; it is safe to call twice. */

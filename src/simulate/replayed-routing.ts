@@ -4,10 +4,10 @@ import type { RoutedTurn } from '../router/decision.ts';
 import type { Candidates, RouteRequest, Routing, RoutingPolicy } from '../router/plan.ts';
 
 /** Where a turn went; null: unknown. */
-export type Chosen = (conversationId: string, turn: number) => RoutedTurn | null;
+export type PastRouting = (conversationId: string, turn: number) => RoutedTurn | null;
 
 /** Turns of which nothing is known go where the policy says. Throws InternalError if a known engine is no candidate. */
-export const asChosen = (policy: RoutingPolicy, chosen: Chosen): RoutingPolicy => ({
+export const replayedRouting = (policy: RoutingPolicy, chosen: PastRouting): RoutingPolicy => ({
   observe: (event) => policy.observe?.(event),
   forget: (engineId) => policy.forget?.(engineId),
   route(request, candidates) {

@@ -5,7 +5,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { HttpError } from './http-error.ts';
-import { unlessGone } from './over.ts';
+import { unlessGone } from './request-signal.ts';
 import type { PortService } from './service.ts';
 
 /** Bytes, for any model. Reading and checking this many takes some tens of milliseconds. */

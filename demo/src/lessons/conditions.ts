@@ -15,7 +15,7 @@ export const ended = ({ turns }: Pick<Seen, 'turns'>): (TurnView & { result: Tur
   turns.filter((turn): turn is TurnView & { result: TurnReport } => turn.result !== null);
 
 /** The third answer has arrived. */
-export const askedThrice = (seen: Pick<Seen, 'turns'>): boolean => ended(seen).length >= 3;
+export const hasThreeTurns = (seen: Pick<Seen, 'turns'>): boolean => ended(seen).length >= 3;
 
 export const pulled = (seen: Pick<Seen, 'turns'>): boolean =>
   ended(seen).some(({ result }) => result.pulled_tokens > 0);

@@ -4,7 +4,7 @@ import { ConfigError } from '../errors.ts';
 import { seededGenerator } from '../seeded.ts';
 import type { TokenConversation } from './types.ts';
 
-export interface MadeSizes {
+export interface ConversationSizes {
   conversations: number;
   turns: number;
   /** Tokens before the first turn, the same in every conversation. */
@@ -16,7 +16,11 @@ export interface MadeSizes {
 /** Ids below this one mark turns and their ends in the presets' vocabularies. */
 export const LOWEST_TOKEN_ID = 8;
 
-export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: number): TokenConversation[] {
+export function makeConversations(
+  sizes: ConversationSizes,
+  vocabSize: number,
+  seed: number,
+): TokenConversation[] {
   if (vocabSize <= LOWEST_TOKEN_ID) {
     throw new ConfigError(
       `a vocabulary of ${vocabSize} tokens is too small: a generated conversation needs more than ${LOWEST_TOKEN_ID}; use --conversation FILE`,
@@ -38,5 +42,5 @@ export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: num
 }
 
 /** Tokens of a generated conversation when it is over. */
-export const madeLength = (sizes: MadeSizes): number =>
+export const conversationLength = (sizes: ConversationSizes): number =>
   sizes.systemTokens + sizes.turns * (sizes.userTokens + sizes.outputTokens);

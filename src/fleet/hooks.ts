@@ -3,7 +3,7 @@ import type { EngineClient } from '../router/engine-client.ts';
 import type { EngineWire } from '../transport/channel.ts';
 
 /** All are optional. */
-export interface ClusterSeams {
+export interface ClusterHooks {
   wire?: EngineWire;
   /** Returns what the router sees in place of the engine; called once per engine. */
   client?: (engine: EngineClient) => EngineClient;

@@ -37,7 +37,7 @@ const IDENTITY = {
 } as const;
 
 /** What is wrong with the reply, for messages; null if nothing is. */
-export function wrongWelcome(welcome: WelcomeMessage): string | null {
+export function welcomeProblem(welcome: WelcomeMessage): string | null {
   const wrong = firstWrong(welcome, WELCOME, '') ?? firstWrong(welcome.identity, IDENTITY, 'identity.');
   if (wrong !== null) return wrong;
   const { slab, slots, slotBytes } = welcome;
