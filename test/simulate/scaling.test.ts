@@ -81,7 +81,7 @@ it.each([
 
 describe('an engine that leaves', () => {
   /** Two turns of a conversation; between them, the D that holds the KV of the first leaves. */
-  async function goesOn(drain: 'wait' | 'migrate' | 'drop') {
+  async function resumes(drain: 'wait' | 'migrate' | 'drop') {
     const cluster = simulated({ decode: 2, options: uncached }, costs);
     const { prompt, left } = await cluster.run(
       (async () => {
@@ -107,7 +107,7 @@ describe('an engine that leaves', () => {
     ['wait', { lost: 0, again: 0, migratedTokens: 0 }, 80],
     ['migrate', { lost: 0, again: 0, migratedTokens: 80 }, 80],
   ] as const)('with drain mode %s counts what it lost and migrated', async (drain, sums, pulledTokens) => {
-    const { prompt, ...found } = await goesOn(drain);
+    const { prompt, ...found } = await resumes(drain);
     expect(found).toEqual(sums);
     expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens, computedTokens: 101 - pulledTokens });
   });

@@ -34,7 +34,7 @@ function world() {
   return { cache, holder, kvOf, turn };
 }
 
-describe('goesOn()', () => {
+describe('continuesHistory()', () => {
   const known = (changes: Partial<Conversation>) =>
     ({ messages: null, text: null, historyIds: [], ...changes }) as Conversation;
 
