@@ -70,7 +70,7 @@ it('the benchmark of a sliding-window model reports the bytes its windows save, 
     expect(windowed.peak_kv_bytes.decode).toBeLessThan(full.peak_kv_bytes.decode);
     expect(windowed.peak_kv_bytes.prefill).toBeLessThan(full.peak_kv_bytes.prefill);
     expect(windowSavings(windows)).toMatch(
-      /P .* less\), D .* less\); moved were .* less\); the same tokens\.$/,
+      /P .* less\), D .* less\); transfers .* less\); the same tokens\.$/,
     );
   });
 });

@@ -23,7 +23,7 @@ it('an invalid command line is reported with exit code 2 wherever its threads ar
   await Promise.all(Array.from({ length: AT_ONCE }, some));
   for (const [end, said] of ends) {
     expect(end).toBe(2);
-    expect(said).toMatch(/^kvferry: --store-ttl is about a folder.*\n$/);
+    expect(said).toMatch(/^kvferry: --store-ttl needs a store folder or server.*\n$/);
   }
   expect(ends).toHaveLength(AT_ONCE * EACH);
 });
