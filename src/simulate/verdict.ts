@@ -11,11 +11,13 @@ const FILLING_SHARE = 1 / 3;
 const NO_SLOWER = 1.05;
 /** Standard errors by which two means must differ to count as different. */
 const TOLD_APART = 2;
+/** Slices of either half whose means are compared with each other. */
+const SLICES = 5;
 /** Unfinished share that counts as 1: a fleet that leaves half serves half of what arrives. */
 const WORST_UNFINISHED = 1 / 2;
 /** Share of the elapsed time by which TTFT must grow; below it, nothing piles up. */
 const WAITS_GROW = 0.01;
-/** Share of a run beyond which conversations stay long. */
+/** Share of the judged time beyond which conversations stay long. */
 const LONG_STAY = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
@@ -50,8 +52,10 @@ export function verdictOf(
   // Fewer than one request under way is no backlog.
   const open = (after / Math.max(1, before) - 1) / evenGrowth;
   // A filling fleet also has ever more requests under way. In a backlog, each request also waits longer than earlier
-  // ones.
-  const byWaits = stayLong(collector, untilMs);
+  // ones. Where conversations stay for most of the judged time, more of them may be there in one half than in the other,
+  // because they gather or by chance. D's steps then take more rows and answers get longer though nothing waits, and only
+  // TTFT shows a backlog.
+  const byWaits = collector.stayMs > LONG_STAY * (untilMs - (filledMs ?? 0));
   const column = byWaits ? 'ttftMs' : 'latencyMs';
   const firsts = (sinceMs: number, toMs: number) => firstTurns(collector, column, sinceMs, toMs);
   const leastMs = byWaits ? WAITS_GROW * (untilMs - halfMs) : 0;
@@ -79,12 +83,6 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
   return openMs / (toMs - fromMs);
 }
 
-/**
- * Whether conversations stay for most of the run. While they gather, D's steps take ever more rows, and answers get
- * longer though nothing waits; only TTFT then shows a backlog.
- */
-const stayLong = (collector: Collector, untilMs: number): boolean => collector.stayMs > LONG_STAY * untilMs;
-
 interface Latencies {
   count: number;
   meanMs: number;
@@ -94,7 +92,8 @@ interface Latencies {
 
 /**
  * Latencies of the first turns that arrived in [fromMs, toMs). Later turns have longer prompts and come late in a short
- * run.
+ * run. Requests that arrive together share a load and are slow together, so the error is that of equal slices' means
+ * where that is larger (batch means; Law & Kelton, Simulation Modeling and Analysis).
  */
 function firstTurns(
   collector: Collector,
@@ -105,15 +104,34 @@ function firstTurns(
   const starts = collector.column('startMs');
   const turns = collector.column('turn');
   const latencies = collector.column(column);
-  // Welford's algorithm: plain sums of squares of long times lose their last digits.
-  let [count, meanMs, squares] = [0, 0, 0];
+  const all = new RunningMean();
+  const slices = Array.from({ length: SLICES }, () => new RunningMean());
   starts.forEach((startMs, i) => {
     if (startMs < fromMs || startMs >= toMs || turns[i] !== 1) return;
-    const off = latencies[i]! - meanMs;
-    meanMs += off / ++count;
-    squares += off * (latencies[i]! - meanMs);
+    all.add(latencies[i]!);
+    slices[Math.floor((SLICES * (startMs - fromMs)) / (toMs - fromMs))]!.add(latencies[i]!);
   });
-  return { count, meanMs, error: count > 1 ? squares / (count - 1) / count : 0 };
+  const means = new RunningMean();
+  for (const { count, mean } of slices) if (count > 0) means.add(mean);
+  return { count: all.count, meanMs: all.mean, error: Math.max(all.error, means.error) };
+}
+
+/** Welford's algorithm: plain sums of squares of long times lose their last digits. */
+class RunningMean {
+  count = 0;
+  mean = 0;
+  #squares = 0;
+
+  add(value: number): void {
+    const off = value - this.mean;
+    this.mean += off / ++this.count;
+    this.#squares += off * (value - this.mean);
+  }
+
+  /** Squared standard error of the mean; 0 with fewer than two values. */
+  get error(): number {
+    return this.count > 1 ? this.#squares / (this.count - 1) / this.count : 0;
+  }
 }
 
 /** Whether `after` is longer by more than chance; false with fewer than two samples in either. */

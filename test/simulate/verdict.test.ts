@@ -57,6 +57,31 @@ it('growth is measured after the fleet has filled up, if that time is known', ()
   expect(verdictOf(collected(1, latency), { filledMs: 7000 })).toMatchObject({ growth: 0 });
 });
 
+it('a load that rises and falls is no backlog if the second half happens to have more rises', () => {
+  // Each fifteenth of the run is fast or slow as a whole, so many requests are few independent samples.
+  const slow = [0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 1, 1];
+  const wave = (startMs: number) => (slow[Math.floor((15 * startMs) / 30_000)] ? 1400 : 1000);
+  expect(verdictOf(collected(1, wave, 30_000))).toMatchObject({ growth: 0, word: 'STABLE' });
+});
+
+it('a filled fleet is judged by TTFT if conversations stay for most of the judged time', () => {
+  // They stay for three seconds and more. Two seconds are judged, in which answers get longer.
+  const latency = (startMs: number) => 1000 + Math.max(0, startMs - 7000) / 5;
+  const filled = { filledMs: 8000 };
+  expect(
+    verdictOf(
+      collected(3, latency, 10_000, () => 100),
+      filled,
+    ),
+  ).toMatchObject({ growth: 0, word: 'STABLE' });
+  expect(
+    verdictOf(
+      collected(3, latency, 10_000, (at) => at - 7900),
+      filled,
+    ).growth,
+  ).toBeGreaterThan(0);
+});
+
 describe('a short run', () => {
   it('has no backlog if only later turns take longer, not first turns', () => {
     // Nearly all of a second's conversations are still there, in turns that get longer, when the last one arrives.

@@ -83,7 +83,7 @@ function frontSection(report: PlanReport): Section {
     title: 'Results by number of engines',
     intro:
       'The best fleet of each size among those simulated at full length. Fleets that a smaller one matches in every respect are omitted.',
-    pieces: [chart, rowsTable('The front', front)],
+    pieces: [chart, rowsTable('Pareto front', front)],
   };
 }
 
