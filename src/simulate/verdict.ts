@@ -2,6 +2,7 @@
  * Judges whether a fleet keeps up with its load, from the requests under way over time and from what is unfinished when
  * arrivals end.
  */
+import { mean, sampleVariance } from 'simple-statistics';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import type { Collector } from './collector.ts';
 
@@ -104,35 +105,23 @@ function firstTurns(
   const starts = collector.column('startMs');
   const turns = collector.column('turn');
   const latencies = collector.column(column);
-  const all = new RunningMean();
-  const slices = Array.from({ length: SLICES }, () => new RunningMean());
+  const slices: number[][] = Array.from({ length: SLICES }, () => []);
   starts.forEach((startMs, i) => {
     if (startMs < fromMs || startMs >= toMs || turns[i] !== 1) return;
-    all.add(latencies[i]!);
-    slices[Math.floor((SLICES * (startMs - fromMs)) / (toMs - fromMs))]!.add(latencies[i]!);
+    slices[Math.floor((SLICES * (startMs - fromMs)) / (toMs - fromMs))]!.push(latencies[i]!);
   });
-  const means = new RunningMean();
-  for (const { count, mean } of slices) if (count > 0) means.add(mean);
-  return { count: all.count, meanMs: all.mean, error: Math.max(all.error, means.error) };
+  const all = slices.flat();
+  const means = slices.filter(({ length }) => length > 0).map(mean);
+  return {
+    count: all.length,
+    meanMs: all.length > 0 ? mean(all) : 0,
+    error: Math.max(squaredError(all), squaredError(means)),
+  };
 }
 
-/** Welford's algorithm: plain sums of squares of long times lose their last digits. */
-class RunningMean {
-  count = 0;
-  mean = 0;
-  #squares = 0;
-
-  add(value: number): void {
-    const off = value - this.mean;
-    this.mean += off / ++this.count;
-    this.#squares += off * (value - this.mean);
-  }
-
-  /** Squared standard error of the mean; 0 with fewer than two values. */
-  get error(): number {
-    return this.count > 1 ? this.#squares / (this.count - 1) / this.count : 0;
-  }
-}
+/** Squared standard error of the values' mean; 0 with fewer than two values. */
+const squaredError = (values: number[]): number =>
+  values.length > 1 ? sampleVariance(values) / values.length : 0;
 
 /** Whether `after` is longer by more than chance; false with fewer than two samples in either. */
 const isSlower = (before: Latencies, after: Latencies, leastMs: number): boolean =>
