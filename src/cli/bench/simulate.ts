@@ -1,7 +1,8 @@
 /**
  * Measures simulation speed: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. Simulates a whole trace or
- * generated conversations on 4 P and 4 D (`--prefill`, `--decode`) in one thread. Reports processor time, because others may
- * use the machine. Each tenth of the requests is reported separately; with linear time and bounded memory they are equal.
+ * generated conversations on 4 P and 4 D (`--prefill`, `--decode`) in one thread. Reports wall-clock time, and processor time
+ * of all threads of the process: V8 compiles and collects garbage in others. Each tenth of the requests is reported separately;
+ * with linear time and bounded memory they are equal.
  */
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
@@ -28,6 +29,7 @@ const MIB = 2 ** 20;
 
 interface Part {
   requests: number;
+  wall_s: number;
   cpu_s: number;
   simulated_s: number;
   rss_mib: number;
@@ -36,7 +38,7 @@ interface Part {
 await runBench(async () => {
   const options = await benchOptions(
     'bench:simulate',
-    'requests simulated per second of processor time, and the speed relative to real time',
+    'requests simulated per second of wall-clock and processor time, and relative to real time',
     { example: '--requests 100000' },
     {
       'trace FILE': "Mooncake's JSONL or any other trace",
@@ -67,6 +69,7 @@ await runBench(async () => {
     const { user, system } = process.cpuUsage(begun.cpu);
     return {
       requests: collector.count,
+      wall_s: (performance.now() - begun.wallMs) / 1000,
       cpu_s: (user + system) / 1e6,
       simulated_s: cluster.clock.now() / 1000,
       rss_mib: process.memoryUsage.rss() / MIB,
@@ -87,12 +90,10 @@ await runBench(async () => {
   if (parts.length < PARTS) tell(end);
   const { failed } = collector;
   const peak_mib = process.resourceUsage().maxRSS / 1024;
-  const wall_s = (performance.now() - begun.wallMs) / 1000;
   const line =
     `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
-    `${Math.round(end.requests / end.cpu_s)} requests per second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
-    `in ${end.cpu_s.toFixed(1)} s of processor time (${wall_s.toFixed(1)} s wall time), peak ${peak_mib.toFixed(0)} MiB`;
-  report(options, [line], { prefill, decode, ...end, failed, wall_s, peak_mib, parts });
+    `${speedOf(end)}, in ${end.wall_s.toFixed(1)} s (${end.cpu_s.toFixed(1)} s of processor time), peak ${peak_mib.toFixed(0)} MiB`;
+  report(options, [line], { prefill, decode, ...end, failed, peak_mib, parts });
 });
 
 function wholeOf(
@@ -137,9 +138,18 @@ function clusterOf({ prefill, decode }: { prefill: number; decode: number }): Si
 }
 
 /** Figures since the previous part, or since the start. */
-function partLine(end: Part, from = { requests: 0, cpu_s: 0, simulated_s: 0 }): string {
-  const cpu = Math.max(1e-3, end.cpu_s - from.cpu_s);
-  const speed = Math.round((end.requests - from.requests) / cpu);
-  const times = Math.round((end.simulated_s - from.simulated_s) / cpu);
-  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests per second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB`;
+function partLine(end: Part, from = { requests: 0, wall_s: 0, cpu_s: 0, simulated_s: 0 }): string {
+  const part = {
+    requests: end.requests - from.requests,
+    wall_s: Math.max(1e-3, end.wall_s - from.wall_s),
+    cpu_s: Math.max(1e-3, end.cpu_s - from.cpu_s),
+    simulated_s: end.simulated_s - from.simulated_s,
+  };
+  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speedOf(part)}, ${end.rss_mib.toFixed(0)} MiB`;
+}
+
+/** By wall-clock time, and in brackets by processor time. */
+function speedOf({ requests, wall_s, cpu_s, simulated_s }: Omit<Part, 'rss_mib'>): string {
+  const both = (count: number) => `${Math.round(count / wall_s)} (${Math.round(count / cpu_s)})`;
+  return `${both(requests)} requests per second, ${both(simulated_s)} times real time`;
 }
