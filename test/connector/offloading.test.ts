@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../src/config/connectors.ts';
 import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, tokens } from '../engine/fakes.ts';
+import { serveAtOnce, turnsAtOnce } from './concurrent-turns.ts';
 import { PolicyCluster } from './policy-cluster.ts';
-import { serveAtOnce, turnsAtOnce } from './turns-at-once.ts';
 
 const sampling = { maxTokens: 10 };
 

@@ -1,218 +1,198 @@
-/** READs of a sequence that is still being computed: real worker sides and transport, memory instead of a GPU. */
-
+/** Sequences that are read while they are computed: what readers see, when they are woken, what is revoked. No transport. */
 import { describe, expect, it } from 'vitest';
-import type { TestClock } from '../clock.ts';
-import { range, TestMemory, turns } from '../transport/helpers.ts';
-import {
-  claimOf,
-  hold as holdFor,
-  LEASE_MS,
-  lease,
-  makeNodes,
-  metadata,
-  NEVER,
-  type Node,
-  nextOutput,
-} from './nodes.ts';
+import { REFUSED, REMEMBERED_ENDS } from '../../src/connector/nixl/hold-ends.ts';
+import { HoldTable } from '../../src/connector/nixl/holds.ts';
+import { StreamTable } from '../../src/connector/nixl/streams.ts';
+import { claimPrefix } from '../../src/transport/prefix-claim.ts';
+import type { BlockStream, ReadClaim } from '../../src/transport/types.ts';
+import { settled, TestClock } from '../clock.ts';
+import { range } from '../transport/helpers.ts';
 
-const P_ID = 'r@prefill';
+const claim = claimPrefix(true);
+const of = (held: number, prompt = held): ReadClaim => ({
+  held: claim(range(0, held), held, null),
+  prompt: claim(range(0, prompt), prompt, null),
+});
+const PATIENCE_MS = 3000;
 
-/** Default length of the prompt computed at P, in tokens. */
-const PROMPT = 40;
-
-/** D starts to read numBlocks of the sequence's blocks, from `first` on. Local blocks: 21 + first, 22 + first, ... */
-function stream(d: Node, p: Node, numBlocks: number, { first = 0, numTokens = PROMPT } = {}) {
-  const pairs = Array.from({ length: numBlocks }, (_, i) => ({
-    group: 0,
-    remote: first + i,
-    local: 21 + first + i,
-  }));
-  const claim = { held: claimOf(numTokens), prompt: claimOf(numTokens) };
-  const remote = { ...p.address, requestId: P_ID, claim, blocksExpiryTime: null };
-  const recv = { remote, pairs, numTokens: numBlocks * 16, streamed: true as const };
-  d.worker.startLoadKv(metadata({ reqsToRecv: new Map([['r', recv]]) }));
+/** Blocks of four tokens; sequences of ten. */
+function start() {
+  const clock = new TestClock(0);
+  const ended: string[] = [];
+  let starvings = 0;
+  const holds = new HoldTable({
+    ...{ clock, blockSize: 4, groups: [{ kind: 'full' as const }], claim, leaseMs: 30_000 },
+    onEnd: (requestId, end) => void ended.push(`${requestId} ${end}`),
+    ...{ onDeadline() {}, onDroppable() {}, streamStarves: () => false },
+  });
+  const streams = new StreamTable({
+    ...{ holds, clock, blockSize: 4, claim, patienceMs: PATIENCE_MS },
+    onStarving: () => void starvings++,
+  });
+  const computed = (id: string, blockIds: number[], numTokens: number) =>
+    streams.computed(id, {
+      ...{ blockIds: blockIds.length > 0 ? [blockIds] : [], numTokens },
+      ...{ tokenIds: range(0, 10), cacheSalt: null },
+    });
+  const hold = (id: string, blockIds: readonly number[][]) => {
+    holds.process(id);
+    const send = { blockIds, tokenIds: range(0, 10), cacheSalt: null, deadline: 30_000 };
+    holds.hold(id, { ...send, direction: 'prefill' });
+    streams.held(id);
+  };
+  const open = (id: string, shown = of(10)) => streams.gate(id, shown, 'decode-0');
+  /** What the stream answers for the block, or 'waits' if nothing yet. */
+  const look = async (stream: BlockStream, index: number) => {
+    let told: Awaited<ReturnType<BlockStream['ready']>> | 'waits' = 'waits';
+    const stop = new AbortController();
+    void stream.ready(index, stop.signal).then((ready) => {
+      told = ready;
+    });
+    await settled();
+    const now = told;
+    stop.abort();
+    await settled();
+    return now;
+  };
+  return { clock, holds, streams, ended, computed, hold, open, look, starvings: () => starvings };
 }
 
-/** P reports these blocks, with KV for numTokens tokens. */
-const computed = (p: Node, blockIds: number[], numTokens: number, promptTokens = PROMPT) => {
-  const prompt = { tokenIds: range(0, promptTokens), cacheSalt: null };
-  p.worker.startLoadKv(
-    metadata({
-      computed: new Map([[P_ID, { blockIds: [blockIds], numTokens, ...prompt }]]),
-      reqsInBatch: new Set([P_ID]),
-    }),
-  );
-};
-
-const hold = (p: Node, blockIds: number[], clock: TestClock, promptTokens = PROMPT) => {
-  const send = { blockIds: [blockIds], tokenIds: range(0, promptTokens), cacheSalt: null, ...lease(clock) };
-  p.worker.startLoadKv(metadata({ reqsToSend: new Map([[P_ID, send]]) }));
-};
-
-/** Those of P's blocks whose content D has. */
-const arrived = (d: Node, p: Node, blockIds: readonly number[], first = 0) =>
-  blockIds.filter((id, i) => {
-    const want = p.memory.block(0, id);
-    return d.memory.block(0, 21 + first + i).every((byte, at) => byte === want[at]);
-  });
-
-describe('a streamed READ', () => {
-  it('that comes before its request gets each block once it is full, and the last once P holds them', async () => {
-    const { p, d, clock } = makeNodes();
-    stream(d, p, 3);
-    await turns();
-    computed(p, [], 0);
-    await turns();
-    expect(p.memory.gathers).toBe(0);
-    computed(p, [1, 2, 3], 40);
-    await turns();
-    expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2]);
-    expect(d.worker.getFinished().finishedRecving).toEqual([]);
-    hold(p, [1, 2, 3], clock);
-    expect((await nextOutput(d)).finishedRecving).toEqual(['r']);
-    expect(arrived(d, p, [1, 2, 3])).toEqual([1, 2, 3]);
-    expect(d.transfers[0]!.result).toMatchObject({ outcome: 'done', blocks: 3 });
-    expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
-  });
-
-  it('that waits for a request without blocks lets a hold for D be dropped, and reports that', async () => {
-    const { p, d, clock } = makeNodes();
-    holdFor(p, 'other', [9], lease(clock));
-    computed(p, [], 0);
-    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
-    expect(p.worker.getFinished().changed).toBe(false);
-    stream(d, p, 3);
-    await p.worker.waitForChange(NEVER);
-    expect(p.worker.getFinished().changed).toBe(true);
-    expect(p.worker.holds.dropOldest('stuck')).toBe('other');
-    computed(p, [1, 2, 3], 40);
-    hold(p, [1, 2, 3], clock);
-    expect(p.worker.holds.dropOldest('stuck')).toBeNull();
-  });
-
-  it('counts as moving only the time of its chunks, not the wait for blocks', async () => {
-    const { p, d, clock } = makeNodes();
-    d.memory.onCommit = () => clock.advance(5);
-    stream(d, p, 3);
-    clock.advance(100);
-    computed(p, [1, 2, 3], 40);
-    await turns();
-    clock.advance(400);
-    hold(p, [1, 2, 3], clock);
-    await nextOutput(d);
-    const { wallMs, movingMs } = d.transfers[0]!.result;
-    expect({ wallMs, movingMs }).toEqual({ wallMs: 510, movingMs: 10 });
-  });
-
-  it('that comes after P has finished reads the hold, from where the local hit ends', async () => {
-    const { p, d, clock } = makeNodes();
-    computed(p, [4, 5, 6], 40);
-    hold(p, [4, 5, 6], clock);
-    stream(d, p, 2, { first: 1 });
-    expect((await nextOutput(d)).failedRecving).toEqual([]);
-    expect(arrived(d, p, [5, 6], 1)).toEqual([5, 6]);
-  });
-
-  it('never gathers blocks that were freed, and reads the rest from where it is computed again', async () => {
-    let open = () => {};
-    const gate = new Promise<void>((resolve) => {
-      open = resolve;
+describe('a reader', () => {
+  it('sees whole blocks once they have KV, and is woken only by its own request', async () => {
+    const { streams, computed, open } = start();
+    const stream = open('r');
+    const told: string[] = [];
+    const { signal } = new AbortController();
+    const waiting = stream.ready(1, signal).then((ready) => {
+      told.push(ready && 'numBlocks' in ready ? `${ready.numBlocks} of ${ready.blockIds[0]}` : 'end');
     });
-    // One staging buffer: the second chunk's gather waits for the first's.
-    const memory = new TestMemory({ ring: 1 }).fillRandom(3);
-    const { p, d, clock } = makeNodes({ p: { memory } });
-    const gathered: number[] = [];
-    memory.onGather = async (_, ids) => {
-      gathered.push(...ids);
-      await gate;
-    };
-    stream(d, p, 5, { numTokens: 80 });
-    computed(p, [1, 2, 3, 4], 64, 80);
-    await turns();
-    expect(gathered).toEqual([1, 2]);
-    for (const [from, to] of [
-      [1, 11],
-      [2, 12],
-      [3, 13],
-      [4, 14],
-    ] as const)
-      memory.block(0, to).set(memory.block(0, from));
-    computed(p, [], 0, 80);
-    for (const id of [1, 2, 3, 4]) memory.block(0, id).fill(0xff);
-    open();
-    await turns();
-    computed(p, [11, 12, 13], 48, 80);
-    await turns();
-    hold(p, [11, 12, 13, 14, 15], clock, 80);
-    expect((await nextOutput(d)).failedRecving).toEqual([]);
-    expect(gathered).toEqual([1, 2, 13, 14, 15]);
-    // The blocks that were read, not those in which the rest was first computed.
-    expect(d.chunks.flat()).toEqual([
-      [1, 21],
-      [2, 22],
-      [13, 23],
-      [14, 24],
-      [15, 25],
-    ]);
-    expect(arrived(d, p, [11, 12, 13, 14, 15])).toEqual([11, 12, 13, 14, 15]);
+    computed('r', [5, 6], 7);
+    computed('other', [8, 9], 8);
+    await settled();
+    expect(told).toEqual([]);
+    computed('r', [5, 6], 8);
+    await waiting;
+    expect(told).toEqual(['2 of 5,6']);
+    expect(await stream.ready(1, AbortSignal.abort())).toBeNull();
+    streams.ended('r');
+    expect(await stream.ready(1, signal)).toMatchObject({ outcome: 'declined' });
   });
 
-  it("is declined if P's request ends early, whether or not it had arrived", async () => {
-    for (const heard of [true, false]) {
-      const { p, d } = makeNodes();
-      stream(d, p, 3);
-      if (heard) computed(p, [1, 2, 3], 20);
-      await turns();
-      p.worker.startLoadKv(metadata({ reqsNotProcessed: new Set([P_ID]) }));
-      const { failedRecving, finishedRecving } = await nextOutput(d);
-      expect(finishedRecving).toEqual(['r']);
-      expect(failedRecving[0]).toMatchObject({ outcome: 'declined', invalidBlockIds: [[21, 22, 23]] });
-      expect(d.worker.counters.numFailedTransfers).toBe(0);
+  it.each([
+    ['other tokens held', of(9, 10)],
+    ['another prompt', of(10, 9)],
+  ])(
+    'that claims %s is refused, and pins the later hold only if it knows the held tokens',
+    async (_, shown) => {
+      const { holds, computed, hold, open, look } = start();
+      computed('r', [5, 6, 7], 8);
+      const stranger = open('r', shown);
+      expect(await look(stranger, 0)).toEqual(REFUSED);
+      hold('r', [[5, 6, 7]]);
+      expect(holds.list()).toMatchObject([{ requestId: 'r', reading: shown.held.numTokens === 10 }]);
+    },
+  );
+
+  it('that does not know the held tokens is refused', async () => {
+    const { hold, open, look } = start();
+    hold('r', [[5, 6, 7]]);
+    expect(await look(open('r', of(9, 10)), 0)).toEqual(REFUSED);
+    expect(await look(open('r'), 2)).toMatchObject({ blockIds: [[5, 6, 7]], numBlocks: 3 });
+  });
+
+  it('can read as far as the longest group goes', async () => {
+    const { hold, open, look } = start();
+    hold('r', [[5, 6, 7], [8]]);
+    const stream = open('r');
+    expect(await look(stream, 2)).toMatchObject({ numBlocks: 3 });
+    expect(await look(stream, 3)).toMatchObject({ outcome: 'failed' });
+  });
+
+  it("pins its request's hold as soon as that is made, and unpins it once", async () => {
+    const { holds, ended, computed, hold, open } = start();
+    computed('r', [5, 6, 7], 8);
+    computed('s', [8, 9, 10], 8);
+    const [first, second, other] = [open('r'), open('r'), open('s')];
+    hold('r', [[5, 6, 7]]);
+    hold('s', [[8, 9, 10]]);
+    expect(holds.list()).toMatchObject([{ reading: true }, { reading: true }]);
+    holds.release('r');
+    first.finished();
+    first.finished();
+    expect(ended).toEqual([]);
+    second.finished();
+    expect(ended).toEqual(['r released']);
+    other.finished();
+    expect(holds.list()).toMatchObject([{ requestId: 's', reading: false }]);
+  });
+
+  it('fails if its request has not arrived in time, but keeps waiting for one that has', async () => {
+    const { clock, computed, open } = start();
+    const told: unknown[] = [];
+    const { signal } = new AbortController();
+    for (const id of ['unknown', 'known']) {
+      void open(id)
+        .ready(0, signal)
+        .then((ready) => told.push([id, ready]));
     }
-  });
-
-  it('of a request that never arrives fails after the lease', async () => {
-    const { p, d, clock } = makeNodes();
-    stream(d, p, 1);
-    await turns();
-    clock.advance(LEASE_MS - 1);
-    await turns();
-    expect(d.worker.getFinished().finishedRecving).toEqual([]);
+    computed('known', [], 0);
+    await settled();
+    clock.advance(PATIENCE_MS - 1);
+    await settled();
+    expect(told).toEqual([]);
     clock.advance(1);
-    const { failedRecving } = await nextOutput(d);
-    expect(failedRecving[0]).toMatchObject({ outcome: 'failed' });
-    expect(failedRecving[0]!.message).toMatch(/it has not arrived/);
+    await settled();
+    expect(told).toMatchObject([['unknown', { outcome: 'failed' }]]);
+    clock.advance(10 * PATIENCE_MS);
+    await settled();
+    expect(told).toHaveLength(1);
+    computed('known', [5], 4);
+    await settled();
+    expect(told[1]).toMatchObject(['known', { numBlocks: 1 }]);
   });
+});
 
-  it('that is cancelled ends at once, and P frees what it would have held', async () => {
-    const { p, d, clock } = makeNodes();
-    stream(d, p, 3);
-    computed(p, [1, 2, 3], 20);
-    await turns();
-    d.worker.startLoadKv(metadata({ reqsToCancel: new Set(['r']) }));
-    expect((await nextOutput(d)).finishedRecving).toEqual(['r']);
-    expect(d.worker.counters.numFailedTransfers).toBe(0);
-    hold(p, [1, 2, 3], clock);
-    expect((await nextOutput(p)).finishedSending).toEqual([P_ID]);
-    expect(p.worker.holds.list()).toEqual([]);
-  });
+it('blocks are revoked when they are freed, but not when they stay or further ones are added', async () => {
+  const { computed, open, look } = start();
+  computed('r', [5, 6], 8);
+  const stream = open('r');
+  const before = await look(stream, 0);
+  computed('r', [5, 6], 8);
+  computed('r', [5, 6, 7], 9);
+  expect(before).toMatchObject({ revoked: { aborted: false } });
+  computed('r', [], 0);
+  expect(before).toMatchObject({ revoked: { aborted: true } });
+  computed('r', [8, 9], 8);
+  const after = await look(stream, 1);
+  expect(after).toMatchObject({ blockIds: [[8, 9]], revoked: { aborted: false } });
+});
 
-  it('that reaches beyond the end of the sequence fails', async () => {
-    const { p, d, clock } = makeNodes();
-    computed(p, [1, 2], 20);
-    hold(p, [1, 2], clock);
-    stream(d, p, 3);
-    expect((await nextOutput(d)).failedRecving[0]!.message).toMatch(
-      /has 2 blocks, but block 2 was requested/,
-    );
-  });
+it('a reader of a request without blocks is reported as starving, until it leaves or blocks come', () => {
+  const { streams, computed, open, starvings } = start();
+  computed('r', [], 0);
+  computed('s', [5], 4);
+  const other = open('s');
+  expect([starvings(), streams.starving]).toEqual([0, false]);
+  const stream = open('r');
+  expect([starvings(), streams.starving]).toEqual([1, true]);
+  stream.finished();
+  expect(streams.starving).toBe(false);
+  computed('r', [], 0);
+  expect(starvings()).toBe(1);
+  const early = open('t');
+  expect(starvings()).toBe(1);
+  computed('t', [], 0);
+  expect(starvings()).toBe(2);
+  computed('t', [6], 4);
+  expect(streams.starving).toBe(false);
+  early.finished();
+  other.finished();
+});
 
-  it("ends as 'dead' when its holder ends", async () => {
-    const { p, d } = makeNodes();
-    stream(d, p, 3);
-    computed(p, [1, 2, 3], 20);
-    await turns();
-    p.transport.close();
-    expect((await nextOutput(d)).failedRecving[0]).toMatchObject({ outcome: 'dead' });
-  });
+it('only the last REMEMBERED_ENDS requests that ended are remembered', async () => {
+  const { streams, open, look } = start();
+  for (let i = 0; i <= REMEMBERED_ENDS; i++) streams.ended(`r${i}`);
+  expect(await look(open('r0'), 0)).toBe('waits');
+  expect(await look(open('r1'), 0)).toMatchObject({ outcome: 'declined' });
+  expect(await look(open(`r${REMEMBERED_ENDS}`), 0)).toMatchObject({ outcome: 'declined' });
 });

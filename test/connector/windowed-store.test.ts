@@ -7,9 +7,9 @@ import { COMPOSITIONS } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, request, type Sizes, someGroups, tokens } from '../engine/fakes.ts';
+import { serveAtOnce, turnsAtOnce } from './concurrent-turns.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 import type { Changes } from './scripted.ts';
-import { serveAtOnce, turnsAtOnce } from './turns-at-once.ts';
 
 const sliding = (window: number): KvCacheSpec => ({ kind: 'sliding', window });
 /** The full group is last, as in Gemma; a window is three blocks. */

@@ -10,7 +10,7 @@ export const TESTED_BY = {
     'test/connector/cost-aware',
   ],
   connector: ['test/connector/'],
-  transport: ['test/transport/', 'test/connector/streams', 'test/connector/worker-side'],
+  transport: ['test/transport/', 'test/connector/streamed-reads', 'test/connector/worker-side'],
   router: ['test/router/'],
 };
 
@@ -20,7 +20,7 @@ export const TOO_SLOW = [
   'test/transport/property.test.ts',
   'test/connector/faults.test.ts',
   'test/connector/policy-cluster.test.ts',
-  'test/connector/strangers.test.ts',
+  'test/connector/unauthorised-reads.test.ts',
   'test/engine/property.test.ts',
   'test/router/fleet-property.test.ts',
   'test/router/scaling/property.test.ts',

@@ -4,8 +4,8 @@ import { type AccessOptions, checkAccess } from '../../src/server/access.ts';
 import { createLog } from '../../src/server/log.ts';
 import type { Observability } from '../../src/server/observability.ts';
 import { adminApp, isOperator, mountOnClientPort, type OperatorRule } from '../../src/server/operator.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 /** Answers /metrics with `all` to the operator and `plain` to others. */
 const observability: Observability = {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { TransferError } from '../../src/errors.ts';
 import type { RequestRecord } from '../../src/server/observer.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 describe('access to a port', () => {
   test('requires the API key if there is one, except for /health', async () => {

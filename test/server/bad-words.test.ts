@@ -1,8 +1,8 @@
 /** allowed_token_ids and bad_words, from the request body to the engines' sampling parameters. */
 import { expect, test } from 'vitest';
 import { badWordsTokenIds } from '../../src/server/bad-words.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 const { signal } = new AbortController();
 

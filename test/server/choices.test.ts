@@ -1,7 +1,7 @@
 /** Several choices for one request: a list of prompts, n per prompt, or both; whole and streamed. */
 import { describe, expect, test } from 'vitest';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 interface Chunk {
   choices: {

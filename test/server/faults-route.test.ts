@@ -5,8 +5,8 @@ import { FaultBoard, PORT_FAULTS } from '../../src/faults/board.ts';
 import { mountFaults, portFailure } from '../../src/server/faults-route.ts';
 import { adminApp } from '../../src/server/operator.ts';
 import { TestClock } from '../clock.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 let board: FaultBoard;
 let admin: Hono;

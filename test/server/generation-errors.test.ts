@@ -8,8 +8,8 @@ import {
   TransferError,
 } from '../../src/errors.ts';
 import { MOST_BODY_BYTES } from '../../src/server/request-limits.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 describe('a generation request', () => {
   const bad: [object | string, string | null, RegExp][] = [

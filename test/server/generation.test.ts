@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 describe('responses and tokenization', () => {
   test('a chat completion has usage, cached tokens and kv_transfer_params', async () => {

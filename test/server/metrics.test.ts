@@ -7,9 +7,9 @@ import { RouterMetrics } from '../../src/server/router-metrics.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { parseExposition, sampleOf } from './exposition.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 const options = {
   modelName: 'na"no',

@@ -5,8 +5,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { Admission } from '../../src/server/admission.ts';
 import { listenOn } from '../../src/server/listening.ts';
-import { stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { stubApp } from './stub-app.ts';
 
 let server: Server;
 let socket: Socket;

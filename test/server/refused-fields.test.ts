@@ -3,8 +3,8 @@ import { connect } from 'node:net';
 import { serve } from '@hono/node-server';
 import { describe, expect, test } from 'vitest';
 import { createLog } from '../../src/server/log.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 const completion = { prompt: 'a', max_tokens: 2 };
 const generate = (more: object) => ({ token_ids: [1], sampling_params: { max_tokens: 2, ...more } });

@@ -4,8 +4,8 @@ import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
 import { createLog } from '../../src/server/log.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 const COMPLETION = '/v1/completions';
 const streamed = { prompt: [1], max_tokens: 2, stream: true };

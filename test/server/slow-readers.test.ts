@@ -4,8 +4,8 @@ import type { Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { listenOn } from '../../src/server/listening.ts';
-import { stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { stubApp } from './stub-app.ts';
 
 const TIMEOUT_MS = 200;
 /** More in all than the system buffers for a connection that nobody reads. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 describe('the header routing-strategy', () => {
   it.each([

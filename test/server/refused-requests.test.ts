@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { createLog } from '../../src/server/log.ts';
 import { adminApp } from '../../src/server/operator.ts';
-import { CHAT, hello, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
+import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 const told = async (response: Response) =>
   ((await response.json()) as { error: { message: string; type: string } }).error;

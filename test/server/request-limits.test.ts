@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { mountKvQuery } from '../../src/server/kv-query.ts';
 import { MOST_MESSAGES, MOST_PARTS, mostBodyBytes } from '../../src/server/request-limits.ts';
-import { CHAT, post, stubApp } from './ask.ts';
 import { asService, StubService } from './stub.ts';
+import { CHAT, post, stubApp } from './stub-app.ts';
 
 /** The stub's context is 64 tokens of at most 4 characters each. */
 const LONG = 'x'.repeat(4 * 64 + 1);

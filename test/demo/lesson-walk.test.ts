@@ -5,8 +5,8 @@ import { OBJECTS } from '../../demo/src/lessons/types.ts';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
+import { looks } from './lesson-walk-checks.ts';
 import { type OpenedPage, openPage, readState, servePage, untilReady, walkStep } from './page.ts';
-import { looks } from './walked.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
