@@ -120,7 +120,10 @@ export interface ConnectorHolds {
    * dropped. The drop is then reported in finishedSending like any other end.
    */
   dropOldest(pressure: Pressure): string | null;
-  /** Ends a hold immediately, of either direction. No-op for an unknown id. */
+  /**
+   * Ends a hold immediately, of either direction. If the request has yet to leave one, it leaves none. No-op for an unknown
+   * id.
+   */
   release(requestId: string): void;
 }
 

@@ -248,6 +248,21 @@ describe('the end of a hold', () => {
     expect(holds.list()).toMatchObject([{ requestId: 'r' }]);
   });
 
+  it('comes as soon as it begins, if its request was announced and then released', () => {
+    const { holds, hold, ended } = table();
+    holds.release('never announced');
+    hold('never announced');
+    holds.process('r');
+    holds.release('r');
+    hold('r');
+    expect(ended).toEqual(['r released null']);
+    holds.process('leaves nothing');
+    holds.release('leaves nothing');
+    holds.notProcessed('leaves nothing');
+    hold('leaves nothing');
+    expect(holds.list()).toMatchObject([{ requestId: 'never announced' }, { requestId: 'leaves nothing' }]);
+  });
+
   it('by a drop is remembered for as long as the hold would have lasted', () => {
     const { holds, hold, clock } = table();
     hold('d', { deadline: 9000 });

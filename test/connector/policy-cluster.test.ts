@@ -292,6 +292,26 @@ it.each(['pull', 'streamed'] as const)(
   },
 );
 
+describe('a request that is stopped while a step runs, then given up', () => {
+  it('leaves no hold, although it is released before the step ends', async () => {
+    const cluster = new PolicyCluster({}, {});
+    const { p, d } = cluster;
+    let batches = 0;
+    d.model.duringBatch = () => {
+      if (++batches !== 2) return;
+      void d.stop('c-d');
+      void d.abort('c-d').then(() => d.release(['c-d']));
+    };
+    void cluster.turn('c', tokens(20), { maxTokens: 30 }, null);
+    await cluster.runUntil(() => d.endOf('c-d') !== null);
+    await cluster.settle();
+    expect(batches).toBe(2);
+    expect(d.finishOf('c-d')).toMatchObject({ reason: 'stop' });
+    for (const { core } of [p, d])
+      expect(core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+  });
+});
+
 describe('a request that D refuses', () => {
   async function handedOver() {
     const cluster = new PolicyCluster({}, {});

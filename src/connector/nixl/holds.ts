@@ -55,6 +55,8 @@ export class HoldTable implements ReaderHolds {
   readonly #toProcess = new Set<string>();
   /** Requests in #toProcess whose reader reported that it is done before the hold existed, with the reader's claim. */
   readonly #doneEarly = new Map<string, PrefixClaim>();
+  /** Requests in #toProcess that were released before the hold existed: they had been stopped, and the step goes on. */
+  readonly #releasedEarly = new Set<string>();
   readonly #ends: HoldEnds;
   /** Deadlines of the holds that are not being read. */
   readonly #deadlines = new Deadlines<Hold>((hold) => this.#dueMs(hold));
@@ -75,16 +77,18 @@ export class HoldTable implements ReaderHolds {
   notProcessed(requestId: string): void {
     this.#toProcess.delete(requestId);
     this.#doneEarly.delete(requestId);
+    this.#releasedEarly.delete(requestId);
   }
 
-  /** Creates a hold. It ends immediately if the request was never announced, or if its reader is already done. */
+  /** Creates a hold. It ends immediately if the request was never announced or is released, or if its reader is done. */
   hold(requestId: string, request: SendRequest): void {
     const { blockIds, tokenIds, cacheSalt, deadline, direction } = request;
     const held = this.#deps.claim(tokenIds, tokenIds.length, cacheSalt);
     const known = this.#toProcess.has(requestId);
     const doneEarly = this.#doneEarly.get(requestId);
-    if (!known || (doneEarly && sameClaim(doneEarly, held))) {
-      this.#end(requestId, held, known ? 'read' : 'released');
+    const isRead = known && doneEarly !== undefined && sameClaim(doneEarly, held);
+    if (!known || isRead || this.#releasedEarly.has(requestId)) {
+      this.#end(requestId, held, isRead ? 'read' : 'released');
       return;
     }
     const abandonedMs = this.#deps.clock.now() + this.#deps.leaseMs / 3;
@@ -133,6 +137,7 @@ export class HoldTable implements ReaderHolds {
   release(requestId: string): void {
     const hold = this.#holds.get(requestId);
     if (hold) this.#endWhenUnread(hold, 'released');
+    else if (this.#toProcess.has(requestId)) this.#releasedEarly.add(requestId);
   }
 
   /** The reader's engine is gone. Blocks stay pinned until the device has finished submitted gathers. */
