@@ -271,15 +271,21 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
       );
     sections.set(titles[group], [...(sections.get(titles[group]) ?? []), ...rows]);
   }
-  for (const [title, rows] of sections) lines.push('', `${title}:`, ...definitions(rows));
+  for (const [title, rows] of sections)
+    if (rows.length > 0) lines.push('', `${title}:`, ...definitions(rows));
   lines.push('', 'Examples:', ...spec.examples.flatMap(commandLines));
   return lines.join('\n');
 }
 
 function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string {
   const note = defaultNotes?.[key];
-  const fallback = note === undefined ? defaultOf(key) : ` Default for this command: ${note}.`;
-  return `${lists?.includes(key) ? 'Comma-separated list. ' : ''}${fieldMeta(key).description}${fallback}`;
+  const { description } = fieldMeta(key);
+  // A command's own default replaces the one that the description ends with.
+  const text =
+    note === undefined
+      ? `${description}${defaultOf(key)}`
+      : `${description.replace(/ Default: .*$/, '')} Default for this command: ${note}.`;
+  return `${lists?.includes(key) ? 'Comma-separated list. ' : ''}${text}`;
 }
 
 function defaultOf(key: RunKey): string {

@@ -48,8 +48,7 @@ const wantedWarmup = "percentages below 100, separated by commas, such as '0%,50
 /** Also used by other commands that measure in rounds. */
 export const measuring = {
   rounds: positive('rounds').nullable().default(null).meta({
-    description:
-      'How often everything is measured, in alternation. Default: 3 in a benchmark, or as many as fit into --budget; 5 in a sweep.',
+    description: 'How often everything is measured, in alternation.',
     value: 'N',
   }),
 };
@@ -57,7 +56,7 @@ export const measuring = {
 export const bench = {
   inputFile: text('a file').nullable().default(null).meta({
     description:
-      "The workload; the same as kvferry bench FILE. vLLM's generate_conversations JSON, or OpenAI-style conversations.",
+      "The workload; the command's FILE argument means the same. vLLM's generate_conversations JSON, or OpenAI-style conversations.",
     value: 'FILE',
   }),
   preset: oneOf(['pr32553']).nullable().default(null).meta({
@@ -164,7 +163,8 @@ export const ways = {
 /** The latency limits that a good request meets. */
 export const slo = {
   sloTtft: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
-    description: 'Where policies are compared: longest TTFT of a request that counts as good.',
+    description:
+      'Longest TTFT of a request that counts as good. bench and replay accept it only with several policies in --routing.',
     value: 'TIME',
   }),
   sloTpot: time(wantedSlo, { above: 0 }).nullable().default(null).meta({

@@ -50,7 +50,7 @@ export const trace = {
 export const pacing = {
   thinkTime: time("a time, 0 or more, such as '500ms' or '2s'", { min: 0 }).default(0).meta({
     description:
-      "Time from an answer's last token to the next turn: with --arrival-rate, and for a trace without times.",
+      "Time from an answer's last token to the next turn, for conversations that arrive at a rate (--arrival-rate, kvferry plan) and for a trace without times.",
     value: 'TIME',
   }),
 };

@@ -48,6 +48,17 @@ describe('help', () => {
     }
   });
 
+  test('has no section without options, and states one default for an option', async () => {
+    for (const [name, { defaultNotes = {} }] of specs) {
+      const text = await help(name);
+      expect(text, name).not.toMatch(/:\n\n/);
+      for (const option of text.split(/^ {2}(?=-)/m).slice(1))
+        expect(option.match(/\bDefault\b/g)?.length ?? 0, `${name} ${option}`).toBeLessThanOrEqual(1);
+      for (const [key, note] of Object.entries(defaultNotes))
+        expect(text.replace(/\s+/g, ' '), `${name} ${key}`).toContain(`Default for this command: ${note}.`);
+    }
+  });
+
   test('lists the options and examples of every command, and every option for at least one command', async () => {
     const seen = new Set<string>();
     for (const [name, { groups, examples, refuses = [] }] of specs) {
@@ -127,6 +138,15 @@ test('help gives the default modes of the command in question', async () => {
   const later = 'decode-local: D prefills later turns itself.';
   expect(await ofMode('run')).toBe(`${all} ${later} (monolithic, unidirectional, bidirectional)`);
   expect(await ofMode('serve')).toBe(`${all} ${later} Default for this command: bidirectional.`);
+});
+
+test.each([
+  ['sweep', '--threshold', '0, 64'],
+  ['sweep', '--rounds', '5'],
+  ['calibrate', '--threshold', '64'],
+])('help of %s gives the default of %s', async (command, option, value) => {
+  const text = (await help(command)).split(`\n  ${option} `)[1]!.split(/\n {2}-/)[0]!;
+  expect(text.replace(/\s+/g, ' ')).toContain(`Default for this command: ${value}.`);
 });
 
 test('help shows a default number of bytes as it would be typed', async () => {

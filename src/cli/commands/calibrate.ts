@@ -47,6 +47,7 @@ export const calibrateSpec: CommandSpec = {
   ],
   // Instead of the shipped conversation's threshold.
   defaults: () => ({ threshold: 64 }),
+  defaultNotes: { threshold: '64', rounds: '5; 14 for the steps of --costs-out' },
   examples: [
     'kvferry calibrate costs.json --link 10e6,40ms',
     'kvferry calibrate --link 10e6,40ms --check --html costs.html',

@@ -39,7 +39,7 @@ export const exportSpec: CommandSpec = {
     'general',
   ],
   defaults: workloadDefaults,
-  defaultNotes: { threshold: '64, divided by --scale' },
+  defaultNotes: { threshold: '64, divided by --scale; 32 with the shipped conversation' },
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',

@@ -80,6 +80,7 @@ export const simulateSpec: CommandSpec = {
     pBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     threshold: '64, divided by --scale',
+    rounds: '5; only with --validate',
   },
   examples: [
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',

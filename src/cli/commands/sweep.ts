@@ -25,6 +25,7 @@ export const sweepSpec: CommandSpec = {
   // Instead of the shipped conversation's threshold.
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
+  defaultNotes: { threshold: '0, 64', rounds: '5' },
   examples: [
     'kvferry sweep',
     'kvferry sweep --link none,10e6,40ms,1gbe --context 16,64,256 --csv out.csv',
