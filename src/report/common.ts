@@ -1,9 +1,9 @@
 /** Sections common to all reports: checks, baseline, machine and settings. */
-import { changesResults } from '../config/run.ts';
+import { changesResults, type FieldGroup, fieldMeta, type RunKey, runKeys } from '../config/run.ts';
 import type { Baseline, MovedFigure } from '../measure/baseline.ts';
 import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
 import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
-import type { AnyReport } from '../measure/report-kinds.ts';
+import { type AnyReport, commandOf } from '../measure/report-kinds.ts';
 import { ACCOUNTED, type Check } from './checks.ts';
 import { type FactsPiece, left, right, type Section, type Tone, type Verdict } from './document.ts';
 import { adapterName } from './verdict.ts';
@@ -117,6 +117,22 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
 const isSet = (value: unknown): boolean =>
   value !== null && value !== '' && !(Array.isArray(value) && value.length === 0);
 
+const ENGINE_GROUPS = ['modes', 'machine', 'cluster'] as const;
+const SERVING_GROUPS = [...ENGINE_GROUPS, 'fleet', 'store', 'routing', 'costs', 'sampling'] as const;
+
+/** The groups of settings that each command reads. A report's config has every setting. */
+export const SETTING_GROUPS: Readonly<Record<string, readonly FieldGroup[]>> = {
+  run: [...SERVING_GROUPS, 'workload', 'audit'],
+  bench: [...SERVING_GROUPS, 'bench', 'ways', 'slo', 'measuring', 'audit', 'endpoint'],
+  replay: [...SERVING_GROUPS, 'trace', 'pacing', 'slo', 'measuring'],
+  sweep: [...ENGINE_GROUPS, 'sweep', 'measuring'],
+};
+
+/** Settings of other commands are not shown: they have their defaults, and nothing read them. */
+const isRead = (command: string, key: string): boolean =>
+  !runKeys.includes(key as RunKey) ||
+  (SETTING_GROUPS[command]?.includes(fieldMeta(key as RunKey).group) ?? true);
+
 export function setUpSection(report: AnyReport, own: FactsPiece): Section {
   const { machine, config } = report;
   const shown = (value: unknown): string => {
@@ -143,7 +159,7 @@ export function setUpSection(report: AnyReport, own: FactsPiece): Section {
         title: 'Settings',
         folded: true,
         facts: Object.entries(config)
-          .filter(([key, value]) => changesResults(key) && isSet(value))
+          .filter(([key, value]) => changesResults(key) && isRead(commandOf(report), key) && isSet(value))
           .map(([key, value]) => [key, shown(value)] as const),
       },
     ],

@@ -210,5 +210,6 @@ function curve({ title, x, y, series, marks = [] }: CurvePiece): string[] {
 const escapeText = (text: string): string =>
   text
     .replace(/\s+/g, ' ')
-    .replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`)
-    .replace(/[\\`*_[\]|#~@]/g, (character) => `\\${character}`);
+    .replace(/[\\`*_[\]|#~@]/g, (character) => `\\${character}`)
+    // Last: a number sign escaped within an entity would end it.
+    .replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`);

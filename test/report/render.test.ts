@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import type { CommandSpec } from '../../src/cli/arguments.ts';
+import { changesResults, fieldMeta, runKeys } from '../../src/config/run.ts';
 import { figuresOf } from '../../src/measure/baseline-figures.ts';
 import type { AnyReport } from '../../src/measure/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
-import { showFigure } from '../../src/report/common.ts';
+import { SETTING_GROUPS, showFigure } from '../../src/report/common.ts';
 import type { CurvePiece } from '../../src/report/document.ts';
 import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
@@ -294,6 +296,33 @@ describe('a Markdown report', () => {
       expect(count, row).toBe(columns);
     }
   });
+});
+
+test('a Markdown report shows comparisons of assertions as they were written', async () => {
+  const report = await runReport();
+  const [check] = checksOf(report, []);
+  const text = renderMarkdown(documentOf(report, [{ ...check!, name: 'a >= 1 & <b> #2' }], null));
+  expect(text).toContain('| a &#62;= 1 &#38; &#60;b&#62; \\#2 |');
+});
+
+describe('the settings in a report', () => {
+  test('are those that the command reads', async () => {
+    const text = renderMarkdown(documentFor(await runReport()));
+    expect(text).toContain('| threshold | 64 |');
+    expect(text).toContain('| turns | 4 |');
+    for (const other of ['costs', 'adminPort', 'numClients', 'attainment', 'newTokens'])
+      expect(text).not.toContain(`| ${other} |`);
+  });
+
+  test.each(Object.entries(SETTING_GROUPS))(
+    'of %s are in the groups of its options',
+    async (name, groups) => {
+      const commands: Record<string, CommandSpec> = await import(`../../src/cli/commands/${name}.ts`);
+      const read = new Set(runKeys.filter(changesResults).map((key) => fieldMeta(key).group));
+      const ofCommand = commands[`${name}Spec`]!.groups.filter((group) => read.has(group));
+      expect([...groups].sort()).toEqual([...ofCommand].sort());
+    },
+  );
 });
 
 describe('a report with extra sections', () => {
