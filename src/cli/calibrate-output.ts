@@ -176,7 +176,7 @@ export function checkVerdict({ totals }: PolicyCheck): Verdict {
   const within = regretShare <= 0.05;
   return {
     tone: within ? 'good' : 'bad',
-    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${formatPercent(regretShare)} measured, ${formatPercent(choiceRegretShare)} due to its choices`,
+    text: `cost-aware ended ${within ? 'within 5% of' : 'MORE THAN 5% above'} the better choice: ${formatPercent(regretShare)} measured, ${formatPercent(choiceRegretShare)} due to its choices`,
   };
 }
 
