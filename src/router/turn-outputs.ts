@@ -193,12 +193,15 @@ export async function* requestOutputs(
   signal?.addEventListener('abort', onAbort);
   stopped?.addEventListener('abort', onStop);
   if (signal?.aborted) onAbort();
-  if (stopped?.aborted) onStop();
+  // An earlier attempt reached the end of the answer. The prompt's account comes with the first token, so wait for that.
+  let stopsAtFirst = stopped?.aborted ?? false;
   let ended = false;
   try {
     for await (const { output, atMs } of stream) {
       ended = output.finish !== null;
       throwIfFailed(engine, output);
+      if (stopsAtFirst && !ended) onStop();
+      stopsAtFirst = false;
       yield { output, atMs, transfers: stream.transfers, loads: stream.loads };
     }
   } finally {

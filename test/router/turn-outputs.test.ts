@@ -87,12 +87,13 @@ describe.each(['pull', 'streamed'] as const)('a turn over P and D, %s,', (name) 
     expect(other.decode.aborted).toEqual(name === 'streamed' ? ['D'] : []);
   });
 
-  it('passes a stop to D, never to P', async () => {
+  it('passes a stop that came before to D with its first output, never to P', async () => {
     const { prefill, decode, turn, way, read } = world();
     decode.pace = settled;
     const stop = new AbortController();
     stop.abort();
-    expect(await read(way(name), turn({ stopped: stop.signal }))).toEqual(['prefill, no answer', 'decode']);
+    const outputs = await read(way(name), turn({ stopped: stop.signal }));
+    expect(outputs).toEqual(['prefill, no answer', 'decode', 'decode']);
     expect([prefill.stopped, decode.stopped]).toEqual([[], ['D']]);
   });
 });
