@@ -63,7 +63,7 @@ const built = (
 
 const environments = {
   program: built('program', { kvferry: 'src/cli/main.ts', 'start-child': 'src/cli/bench/start/child.ts' }, [
-    { name: 'start', by: ['src/cli/app.ts', 'src/cli/node-deps.ts'] },
+    { name: 'start', by: ['src/cli/app.ts', 'src/cli/node/node-deps.ts'] },
     { name: 'engines', by: ['src/cli/commands/run.ts'] },
   ]),
   threads: built('threads', {

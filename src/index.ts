@@ -18,7 +18,7 @@ export type { SamplingParams } from './engine/types.ts';
 export * from './errors.ts';
 export type * from './fleet/scale-report.ts';
 export type * from './fleet/types.ts';
-export type { Span } from './measure/spans.ts';
+export type { Span } from './measure/spans/spans.ts';
 export type * from './router/turn-types.ts';
 
 /**

@@ -3,7 +3,7 @@
  * with its result or error.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { nodeDeps } from '../src/cli/node-deps.ts';
+import { nodeDeps } from '../src/cli/node/node-deps.ts';
 import type { ThreadJob, ThreadWork } from '../src/cli/simulate/thread.ts';
 import { workOf } from '../src/cli/simulate/thread-work.ts';
 import type { RunConfig } from '../src/config/run.ts';

@@ -1,4 +1,4 @@
-/** Entry point of the thread that tokenises long texts (src/server/text-thread.ts). */
+/** Entry point of the thread that tokenises long texts (src/server/text/text-thread.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { loadTokenizer } from '../src/model/load.ts';
 import { nodePlatform } from '../src/platform/node.ts';

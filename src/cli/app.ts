@@ -1,12 +1,12 @@
 /** The program, independent of its process: takes arguments, returns an exit code. */
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
-import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { Interrupted, unlessAborted } from './interrupted.ts';
-import { keepInputs } from './outputs.ts';
-import { printable, printableOutput } from './printable.ts';
-import { readSettings } from './settings.ts';
-import { unusualOptions } from './unused-options.ts';
+import { type CommandSpec, type Parsed, parseArguments } from './options/arguments.ts';
+import { readSettings } from './options/settings.ts';
+import { unusualOptions } from './options/unused-options.ts';
+import { keepInputs } from './output/outputs.ts';
+import { printable, printableOutput } from './output/printable.ts';
 
 /** Commands by name, in help's order. Each is loaded on demand, with its dependencies. */
 const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {

@@ -7,7 +7,7 @@ import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
 import type { ListedServer, StoreFolder } from '../platform/types.ts';
 import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
-import type { DoctorProbes } from './doctor-types.ts';
+import type { DoctorProbes } from './doctor/doctor-types.ts';
 import type { SimulationThread, ThreadWork } from './simulate/thread.ts';
 
 export interface Output {

@@ -1,6 +1,6 @@
 /** For work that only has a result at its end: after an interrupt, tells the user what is lost. */
 import type { CommandContext } from './deps.ts';
-import { WIDTH, wrap } from './format.ts';
+import { WIDTH, wrap } from './output/format.ts';
 
 /** Abort reason: the user interrupted the command. Not used when the output's reader has gone, who would not see a message. */
 export class Interrupted extends Error {}

@@ -9,7 +9,7 @@ beginPreload(args);
 useCompileCache();
 // Loaded while engine threads start.
 const { main } = await import('./app.ts');
-const { nodeDeps } = await import('./node-deps.ts');
+const { nodeDeps } = await import('./node/node-deps.ts');
 const code = await main(args, await nodeDeps());
 await endThreadsAhead();
 // Not process.exit(): streams may still hold output, and the process ends when they are empty.

@@ -3,9 +3,9 @@ import { leastMemory } from '../fleet/memory-needs.ts';
 import { countEngines } from '../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { CommandContext } from './deps.ts';
-import { formatBytes, formatSeconds } from './format.ts';
-import type { Progress } from './progress.ts';
-import type { PullPolicySetting } from './pull-policy.ts';
+import type { PullPolicySetting } from './options/pull-policy.ts';
+import { formatBytes, formatSeconds } from './output/format.ts';
+import type { Progress } from './output/progress.ts';
 
 /** A line with the engines, model, adapter and the least memory needed. */
 export async function startingLine(

@@ -6,7 +6,7 @@ import {
   type SweepReport,
   type SweepSeriesReport,
   sureness,
-} from '../measure/sweep-report.ts';
+} from '../measure/schemas/sweep-report.ts';
 import { adapterName, THROTTLED } from '../report/verdict.ts';
 import {
   fill,
@@ -19,8 +19,8 @@ import {
   plural,
   WIDTH,
   wrap,
-} from './format.ts';
-import { type Column, left, renderTable, right, type TableStyle } from './table.ts';
+} from './output/format.ts';
+import { type Column, left, renderTable, right, type TableStyle } from './output/table.ts';
 
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [

@@ -1,6 +1,6 @@
 /** Read-only queries over all engines that serve. */
 import type { Clock } from '../engine/types.ts';
-import type { MeasuredKernels } from '../measure/profile.ts';
+import type { MeasuredKernels } from '../measure/spans/profile.ts';
 import { askWithTimeout } from './ask-with-timeout.ts';
 import { droppedNote } from './dropped-note.ts';
 import type { EnginePool } from './engine-pool.ts';

@@ -5,9 +5,9 @@ import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '.
 import type { RoutingChoice } from '../config/routing.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
-import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
+import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
-import { PIECE_BYTES, weightBytesADispatch } from '../model/weight-sizes.ts';
+import { PIECE_BYTES, weightBytesADispatch } from '../model/weights/weight-sizes.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';

@@ -1,10 +1,10 @@
 /** Checks whether a fleet fits into memory, as far as that is known, before any weights are generated or read. */
 import { AdapterError } from '../errors.ts';
 import { formatBytes, plural } from '../measure/format.ts';
-import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
-import { abandon, sharedBytes } from '../model/shared-weights.ts';
+import { kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
-import { weightSizes } from '../model/weight-sizes.ts';
+import { abandon, sharedBytes } from '../model/weights/shared-weights.ts';
+import { weightSizes } from '../model/weights/weight-sizes.ts';
 import { countEngines, engineSpecs, poolOf } from './options.ts';
 import { plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions } from './types.ts';

@@ -6,7 +6,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { MODES, type Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
-import type { KernelSet } from '../model/pass-kernels.ts';
+import type { KernelSet } from '../model/kernels/pass-kernels.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';

@@ -1,6 +1,6 @@
 /** What is reported of engines that join and leave. */
 import { plural } from '../measure/format.ts';
-import { type RawSpan, routerSpan } from '../measure/spans.ts';
+import { type RawSpan, routerSpan } from '../measure/spans/spans.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { DrainReport } from '../router/scaling/drain.ts';
 

@@ -1,6 +1,6 @@
 /** Starts the parts of a cluster in parallel: the engines, and the router's text model and policy. */
 import type { Clock } from '../engine/types.ts';
-import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
+import { kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import { loadArchitecture, loadCheckpoint, loadTokenizer, type TextModel } from '../model/load.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';

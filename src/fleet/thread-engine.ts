@@ -8,7 +8,7 @@ import { RequestError } from '../errors.ts';
 import type { EngineStart, EngineStarted, InspectionApi, LabApi, ServingApi } from '../host/engine-api.ts';
 import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer } from '../host/rpc.ts';
-import { type RawSpan, routerSpan } from '../measure/spans.ts';
+import { type RawSpan, routerSpan } from '../measure/spans/spans.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient, EngineRole, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';

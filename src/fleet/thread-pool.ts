@@ -5,9 +5,9 @@
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineStart } from '../host/engine-api.ts';
-import type { Checkpoint } from '../model/hf-weights.ts';
+import { isPreset } from '../model/architecture/presets.ts';
 import { loadCheckpoint } from '../model/load.ts';
-import { isPreset } from '../model/presets.ts';
+import type { Checkpoint } from '../model/weights/hf-weights.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import { EnginePool } from './engine-pool.ts';

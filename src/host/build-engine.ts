@@ -9,14 +9,14 @@ import type { Clock } from '../engine/types.ts';
 import { isLavapipe } from '../gpu/adapter-name.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
-import type { SpanSink } from '../measure/spans.ts';
-import { type KvGroups, kvGroups } from '../model/kv-groups.ts';
-import { weightsOf } from '../model/load-weights.ts';
+import type { SpanSink } from '../measure/spans/spans.ts';
+import { type KvGroups, kvGroups } from '../model/architecture/kv-groups.ts';
+import { countParameters } from '../model/architecture/presets.ts';
 import { putOnDevice } from '../model/on-device.ts';
-import { countParameters } from '../model/presets.ts';
 import type { ModelRunner } from '../model/runner.ts';
-import { SharedWeights } from '../model/shared-weights.ts';
 import type { Architecture } from '../model/types.ts';
+import { weightsOf } from '../model/weights/load-weights.ts';
+import { SharedWeights } from '../model/weights/shared-weights.ts';
 import type { Platform } from '../platform/types.ts';
 import {
   BLOCK_LAYOUT_VERSION,

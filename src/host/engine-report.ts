@@ -10,7 +10,7 @@ import type { EngineCoreStats } from '../engine/inspect/inspector.ts';
 import type { HeldBlocks } from '../engine/kv-connector.ts';
 import type { RequestOutput } from '../engine/types.ts';
 import type { WireError } from '../errors.ts';
-import type { RawSpan } from '../measure/spans.ts';
+import type { RawSpan } from '../measure/spans/spans.ts';
 import type { TransferResult } from '../transport/types.ts';
 
 export interface EngineStats extends EngineCoreStats {

@@ -2,7 +2,7 @@
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
-import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans.ts';
+import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans/spans.ts';
 
 export class EngineSpans {
   readonly #engineId: string;

@@ -1,7 +1,7 @@
 /** The part of an engine thread's interface for experiments and demonstrations; serving does not need it. */
 import { RequestError } from '../errors.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
-import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';
+import type { MeasuredKernels, TimingMode } from '../measure/spans/profile.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
 import { claimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';

@@ -1,7 +1,7 @@
 /** Audits pull decisions: serves a sample of turns again the other way, from the same state, and measures the regret. */
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { TurnAudit } from '../measure/report.ts';
+import type { TurnAudit } from '../measure/schemas/report.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 
 /** Samples turns evenly among those with something to pull, beginning with the first. */

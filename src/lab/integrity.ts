@@ -1,7 +1,7 @@
 /** Checks that every block is accounted for after a command's work. */
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { Integrity } from '../measure/report.ts';
+import type { Integrity } from '../measure/schemas/report.ts';
 
 /** Ends every hold and empties the caches; call when no conversation is open. */
 export async function finalIntegrity(cluster: Cluster): Promise<Integrity> {

@@ -1,6 +1,6 @@
 /** Runs work again with each kernel timed by the device. */
 import type { Cluster } from '../fleet/types.ts';
-import { engineProfile, type ProfileReport } from '../measure/profile.ts';
+import { engineProfile, type ProfileReport } from '../measure/spans/profile.ts';
 
 /** Runs `serve` with every kernel timed. null, without running it, if the adapter has no timestamp-query. */
 export async function profileKernels(

@@ -1,10 +1,10 @@
 /** Builds the report of `run` from a cluster and its runs, and the head that all reports share. */
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
-import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
-import type { Integrity, Report, RunReport } from '../measure/report.ts';
-import { type HeadKind, type Machine, REPORT_VERSION } from '../measure/report-head.ts';
-import type { TurnTimeline } from '../measure/turn-timeline.ts';
+import type { Integrity, Report, RunReport } from '../measure/schemas/report.ts';
+import { type HeadKind, type Machine, REPORT_VERSION } from '../measure/schemas/report-head.ts';
+import type { TurnTimeline } from '../measure/spans/turn-timeline.ts';
+import { compareRuns, type LogitKeeper } from '../measure/summaries/comparison.ts';
 
 /** The program and machine that write a report. */
 export interface ReportSource {

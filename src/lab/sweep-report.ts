@@ -2,8 +2,8 @@
 import type { KvLayout } from '../config/run.ts';
 import { type CurvePoint, crossover, recomputeOverPull, thresholdCost } from '../measure/crossover.ts';
 import { outcomeOf } from '../measure/outcome.ts';
+import type { SweepPointReport, SweepSeriesReport } from '../measure/schemas/sweep-report.ts';
 import { median, quantile } from '../measure/statistics.ts';
-import type { SweepPointReport, SweepSeriesReport } from '../measure/sweep-report.ts';
 import type { SweepPoint, SweepSample, SweepSeries } from './sweep.ts';
 
 export interface SeriesSettings {

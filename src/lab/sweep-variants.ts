@@ -1,7 +1,7 @@
 /** Sweeps clusters of several block sizes and layouts: starts, sweeps, checks and closes each in turn. */
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
-import type { SweepReport } from '../measure/sweep-report.ts';
+import type { SweepReport } from '../measure/schemas/sweep-report.ts';
 import { makeHead, type ReportSource } from './run-report.ts';
 import { type SweepHooks, type SweepPlan, type SweepSeries, sweepCluster, sweepTurns } from './sweep.ts';
 import { type SeriesSettings, seriesReport } from './sweep-report.ts';

@@ -3,10 +3,10 @@
  * and logits.
  */
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
-import type { BenchMode } from '../measure/bench-mode-schema.ts';
-import { compareRuns } from '../measure/comparison.ts';
-import type { RunReport } from '../measure/report.ts';
-import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';
+import type { BenchMode } from '../measure/schemas/bench-mode-schema.ts';
+import type { RunReport } from '../measure/schemas/report.ts';
+import type { WindowCosts, WindowsReport } from '../measure/schemas/windows-report.ts';
+import { compareRuns } from '../measure/summaries/comparison.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
 /**

@@ -1,7 +1,7 @@
 /** Summaries of samples. Quantiles interpolate linearly between order statistics, as pandas and NumPy do by default. */
 import { mean, sampleStandardDeviation } from 'simple-statistics';
-import type { Described } from './bench-mode-schema.ts';
-import type { Summary } from './report.ts';
+import type { Described } from './schemas/bench-mode-schema.ts';
+import type { Summary } from './schemas/report.ts';
 
 /** The q-quantile, q from 0 to 1, of at least one sample in any order. */
 export function quantile(samples: readonly number[], q: number): number {

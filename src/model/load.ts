@@ -1,13 +1,13 @@
 /** Loads a model by name: a preset, with weights from a seed and a generated tokeniser, or files of a directory. */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
-import type { ChatTemplate } from './chat.ts';
-import type { Checkpoint } from './hf-weights.ts';
-import { type WeightSource, weightsOf } from './load-weights.ts';
-import { presetTokenizerFiles } from './preset-tokenizer.ts';
-import { isPreset, presetArchitecture, unknownPreset } from './presets.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import { isPreset, presetArchitecture, unknownPreset } from './architecture/presets.ts';
+import type { ChatTemplate } from './text/chat.ts';
+import { presetTokenizerFiles } from './text/preset-tokenizer.ts';
+import type { Tokenizer } from './text/tokenizer.ts';
 import type { Architecture, ModelWeights } from './types.ts';
+import type { Checkpoint } from './weights/hf-weights.ts';
+import { type WeightSource, weightsOf } from './weights/load-weights.ts';
 
 /**
  * A preset takes precedence over files of the same name. A directory of that name can be given as ./name. Throws
@@ -16,7 +16,7 @@ import type { Architecture, ModelWeights } from './types.ts';
 export async function loadArchitecture(name: string, files: FileSource | null): Promise<Architecture> {
   if (isPreset(name)) return presetArchitecture(name);
   if (!files) throw unknownPreset(name);
-  const { readArchitecture } = await import('./architecture.ts');
+  const { readArchitecture } = await import('./architecture/architecture.ts');
   return readArchitecture(files);
 }
 
@@ -24,7 +24,7 @@ export async function loadArchitecture(name: string, files: FileSource | null): 
 export async function loadCheckpoint(name: string, files: FileSource | null): Promise<Checkpoint | null> {
   if (isPreset(name)) return null;
   if (!files) throw unknownPreset(name);
-  const { openCheckpoint } = await import('./checkpoint.ts');
+  const { openCheckpoint } = await import('./weights/checkpoint.ts');
   return openCheckpoint(files);
 }
 
@@ -43,8 +43,8 @@ export interface TextModel {
 /** Imports the tokeniser and template code on first use, so that a page appears before it loads. Throws ModelError. */
 export async function loadTokenizer(name: string, files: FileSource | null): Promise<TextModel> {
   const [{ Tokenizer }, { ChatTemplate }, architecture] = await Promise.all([
-    import('./tokenizer.ts'),
-    import('./chat.ts'),
+    import('./text/tokenizer.ts'),
+    import('./text/chat.ts'),
     loadArchitecture(name, files),
   ]);
   const source = isPreset(name) ? memorySource(name, presetTokenizerFiles(name)) : files!;

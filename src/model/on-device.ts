@@ -7,16 +7,16 @@ import type { Clock } from '../engine/types.ts';
 import { isLavapipe } from '../gpu/adapter-name.ts';
 import { GpuDevice } from '../gpu/device.ts';
 import { GpuKvMemory } from '../gpu/kv-memory.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans/spans.ts';
 import type { Platform } from '../platform/types.ts';
-import type { GemmChoice } from './gemm-forms.ts';
-import { checkKernelsServe } from './kernel-variants.ts';
-import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './kv-groups.ts';
-import type { KernelSet } from './pass-kernels.ts';
+import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './architecture/kv-groups.ts';
+import type { GemmChoice } from './kernels/gemm-forms.ts';
+import { checkKernelsServe } from './kernels/kernel-variants.ts';
+import type { KernelSet } from './kernels/pass-kernels.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
 import type { ModelWeights } from './types.ts';
-import { checkLargestWeight } from './weight-sizes.ts';
+import { checkLargestWeight } from './weights/weight-sizes.ts';
 
 export interface OnDeviceOptions {
   limits: RunnerLimits;

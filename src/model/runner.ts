@@ -6,15 +6,15 @@
 import type { ModelExecutor, SampledRow, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import type { TimingMode } from '../measure/profile.ts';
-import { type KernelTimes, KernelTiming } from './kernel-timing.ts';
-import { groupWindows } from './kv-groups.ts';
-import { emitPieceSpan } from './piece-spans.ts';
-import { uploadPiece } from './piece-upload.ts';
+import type { TimingMode } from '../measure/spans/profile.ts';
+import { groupWindows } from './architecture/kv-groups.ts';
+import { type KernelTimes, KernelTiming } from './pass/kernel-timing.ts';
+import { emitPieceSpan } from './pass/piece-spans.ts';
+import { uploadPiece } from './pass/piece-upload.ts';
+import { SampleReadback } from './pass/sample-readback.ts';
+import type { Work } from './pass/stage.ts';
+import { cutIntoPieces, type Piece, type PieceShape } from './pass/step-inputs.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
-import { SampleReadback } from './sample-readback.ts';
-import type { Work } from './stage.ts';
-import { cutIntoPieces, type Piece, type PieceShape } from './step-inputs.ts';
 import { SubmitSizes } from './submit-sizes.ts';
 import { warmUpPieces } from './warm-up.ts';
 

@@ -3,10 +3,10 @@
  * maxSubmitMs, and submits of that duration. Runs nothing itself.
  */
 import type { Kernel } from '../gpu/kernels.ts';
+import type { Work } from './pass/stage.ts';
+import type { PieceLimits } from './pass/step-inputs.ts';
+import { type EstimatedWork, WorkEstimate } from './pass/work-estimate.ts';
 import type { RunnerParts } from './runner-parts.ts';
-import type { Work } from './stage.ts';
-import type { PieceLimits } from './step-inputs.ts';
-import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';
 
 /** Fewest rows of a piece, even on a slow device. Larger pieces are a multiple of this. */
 const LEAST_ROWS = 16;

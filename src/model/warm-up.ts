@@ -4,10 +4,10 @@
  */
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
-import { ATTENTION_PART } from './attention-variants.ts';
-import type { KernelSet } from './pass-kernels.ts';
+import { ATTENTION_PART } from './kernels/attention-variants.ts';
+import type { KernelSet } from './kernels/pass-kernels.ts';
+import type { Piece } from './pass/step-inputs.ts';
 import type { RunnerParts } from './runner-parts.ts';
-import type { Piece } from './step-inputs.ts';
 
 /** Rows of the warm-up pieces, one for each form of the kernels. The largest also measures their speed. */
 const WARM_UP_ROWS: Readonly<Record<KernelSet, readonly number[]>> = {

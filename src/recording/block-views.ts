@@ -1,6 +1,6 @@
 /** Adds to engines' reports of blocks what users want to see: conversation, turn, author and text. */
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
-import type { OfTurn } from '../measure/spans.ts';
+import type { OfTurn } from '../measure/spans/spans.ts';
 
 import type { BlockView } from './events.ts';
 

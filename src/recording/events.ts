@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { MODES } from '../config/modes.ts';
-import { turnSchema } from '../measure/report.ts';
-import { LANES } from '../measure/spans.ts';
+import { turnSchema } from '../measure/schemas/report.ts';
+import { LANES } from '../measure/spans/spans.ts';
 import { crossoverSchema, raceSchema, stallSchema } from './experiments.ts';
 
 const count = z.number().int().nonnegative();

@@ -2,7 +2,7 @@
  * Race and crossover of a recorded run that served the same turns with KV pulled and with KV computed again. Each pair of
  * turns is a race, and all pairs are the chart's points. Measures nothing itself.
  */
-import { turnKey } from '../measure/turn-key.ts';
+import { turnKey } from '../measure/spans/turn-key.ts';
 import type { RecordedTurn, SessionEvent } from './events.ts';
 import type { Crossover, Race, RaceLane } from './experiments.ts';
 

@@ -10,7 +10,7 @@ import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
 import { whatIsLost } from '../fleet/scale-report.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { Span, TurnSide } from '../measure/spans.ts';
+import type { Span, TurnSide } from '../measure/spans/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockPolls } from './block-polls.ts';

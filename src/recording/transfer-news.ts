@@ -1,6 +1,6 @@
 /** Turns an engine's reports of copied blocks into events: between engines, and to and from the store. */
 import type { EngineEvent } from '../host/engine-report.ts';
-import type { TurnSide } from '../measure/spans.ts';
+import type { TurnSide } from '../measure/spans/spans.ts';
 import type { SessionEvent } from './events.ts';
 
 export interface TransferFacts {

@@ -1,9 +1,10 @@
 /** Audits as sentences and tables. */
-import { type AuditTotals, auditOutcome } from '../measure/audit.ts';
-import type { BenchAudit } from '../measure/bench-report.ts';
+
 import { formatMs, plural } from '../measure/format.ts';
 import { TIE } from '../measure/outcome.ts';
-import type { TurnAudit } from '../measure/report.ts';
+import type { BenchAudit } from '../measure/schemas/bench-report.ts';
+import type { TurnAudit } from '../measure/schemas/report.ts';
+import { type AuditTotals, auditOutcome } from '../measure/summaries/audit.ts';
 import { type Cell, left, type TablePiece, TONE_OF, under } from './document.ts';
 
 /** An audit's totals in a sentence. */

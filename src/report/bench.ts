@@ -1,5 +1,8 @@
 /** The document of a `kvferry bench` report: each experiment with its tables, charts and the cost of reuse. */
-import { BENCH_METRICS, type BenchMode } from '../measure/bench-mode-schema.ts';
+
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
+import { outcomeOf, TIE } from '../measure/outcome.ts';
+import { BENCH_METRICS, type BenchMode } from '../measure/schemas/bench-mode-schema.ts';
 import {
   type BenchComparison,
   type BenchReport,
@@ -7,10 +10,8 @@ import {
   type Experiment,
   labelIn,
   type Ratio,
-} from '../measure/bench-report.ts';
-import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
-import { outcomeOf, TIE } from '../measure/outcome.ts';
-import { groupStages } from '../measure/stages.ts';
+} from '../measure/schemas/bench-report.ts';
+import { groupStages } from '../measure/spans/stages.ts';
 import { ENOUGH_FOR_P99 } from '../measure/statistics.ts';
 import { auditTable, benchAuditSentence } from './audit.ts';
 import {

@@ -1,9 +1,10 @@
 /** A report's checks, each with a name and a verdict, for JUnit, HTML and Markdown. */
-import type { AssertionResult } from '../measure/assertions.ts';
-import { type BenchReport, labelIn } from '../measure/bench-report.ts';
+
 import { plural } from '../measure/format.ts';
-import type { Integrity, Report } from '../measure/report.ts';
-import type { AnyReport } from '../measure/report-kinds.ts';
+import type { AssertionResult } from '../measure/judging/assertions.ts';
+import { type BenchReport, labelIn } from '../measure/schemas/bench-report.ts';
+import type { Integrity, Report } from '../measure/schemas/report.ts';
+import type { AnyReport } from '../measure/schemas/report-kinds.ts';
 
 export interface Check {
   group: 'agreement' | 'integrity' | 'assertions';

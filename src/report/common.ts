@@ -1,9 +1,9 @@
 /** Sections common to all reports: checks, baseline, machine and settings. */
 import { changesResults, type FieldGroup, fieldMeta, type RunKey, runKeys } from '../config/run.ts';
-import type { Baseline, MovedFigure } from '../measure/baseline.ts';
-import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
 import { formatBytes, formatCount, formatMs, plural } from '../measure/format.ts';
-import { type AnyReport, commandOf } from '../measure/report-kinds.ts';
+import type { Baseline, MovedFigure } from '../measure/judging/baseline.ts';
+import { SINGLE_RUN_NOISE } from '../measure/judging/baseline.ts';
+import { type AnyReport, commandOf } from '../measure/schemas/report-kinds.ts';
 import { ACCOUNTED, type Check } from './checks.ts';
 import { type FactsPiece, left, right, type Section, type Tone, type Verdict } from './document.ts';
 import { adapterName } from './verdict.ts';

@@ -1,8 +1,8 @@
 /** A run's key figures: what pulling gained. */
 import { formatBytes, formatCount, formatMs } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
-import type { Report, RunReport } from '../measure/report.ts';
-import { storedTokens } from '../measure/stored-tokens.ts';
+import type { Report, RunReport } from '../measure/schemas/report.ts';
+import { storedTokens } from '../measure/spans/stored-tokens.ts';
 import { type FiguresPiece, TONE_OF } from './document.ts';
 
 const find = (report: Report, mode: string): RunReport | undefined =>

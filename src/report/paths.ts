@@ -1,9 +1,9 @@
 /** KV paths in a benchmark's report: bytes by edge, memory by tier, and results by prompt length. */
 
-import type { BenchMode } from '../measure/bench-mode-schema.ts';
-import type { Interval } from '../measure/bench-paths-schema.ts';
-import { type Experiment, labelIn } from '../measure/bench-report.ts';
 import { formatInterval, formatMb, formatMs } from '../measure/format.ts';
+import type { BenchMode } from '../measure/schemas/bench-mode-schema.ts';
+import type { Interval } from '../measure/schemas/bench-paths-schema.ts';
+import { type Experiment, labelIn } from '../measure/schemas/bench-report.ts';
 import { type Cell, left, right, type TablePiece, under } from './document.ts';
 
 type Path = NonNullable<BenchMode['path']>;

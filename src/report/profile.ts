@@ -1,6 +1,6 @@
 /** The section of `run --profile`: kernels per engine, and layers per kernel. */
 import { formatCount, formatFigures, formatMs, formatPercent } from '../measure/format.ts';
-import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
+import type { EngineProfileReport, ProfileReport } from '../measure/spans/profile.ts';
 import { left, type Piece, right, type Section, type TablePiece } from './document.ts';
 
 export const RATE_LEGEND =

@@ -1,6 +1,6 @@
 /** Builds the document of a report of any kind. */
-import type { Baseline } from '../measure/baseline.ts';
-import { type AnyReport, commandOf } from '../measure/report-kinds.ts';
+import type { Baseline } from '../measure/judging/baseline.ts';
+import { type AnyReport, commandOf } from '../measure/schemas/report-kinds.ts';
 import { benchParts } from './bench.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, setUpSection } from './common.ts';

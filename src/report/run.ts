@@ -1,5 +1,5 @@
 /** The document of a `kvferry run` report. */
-import { auditTotals } from '../measure/audit.ts';
+
 import {
   formatBytes,
   formatCount,
@@ -10,9 +10,10 @@ import {
   plural,
 } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
-import type { Report, RunReport, TurnReport } from '../measure/report.ts';
-import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
-import { timedTurns } from '../measure/summary.ts';
+import type { Report, RunReport, TurnReport } from '../measure/schemas/report.ts';
+import { groupStages, meanStages, stageNames } from '../measure/spans/stages.ts';
+import { auditTotals } from '../measure/summaries/audit.ts';
+import { timedTurns } from '../measure/summaries/summary.ts';
 import { auditSentence, auditTable } from './audit.ts';
 import {
   type DocumentParts,

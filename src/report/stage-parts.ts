@@ -1,5 +1,5 @@
 /** Stages of TTFT as chart parts: summed by group, in the order in which a turn passes them. */
-import { groupStages, STAGE_GROUPS, STAGES } from '../measure/stages.ts';
+import { groupStages, STAGE_GROUPS, STAGES } from '../measure/spans/stages.ts';
 import { sumOf, type WaterfallPiece } from './document.ts';
 
 const LABELS: Readonly<Record<string, string>> = {

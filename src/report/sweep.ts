@@ -17,7 +17,7 @@ import {
   type SweepSeriesReport,
   seriesName,
   sureness,
-} from '../measure/sweep-report.ts';
+} from '../measure/schemas/sweep-report.ts';
 import {
   type CurvePiece,
   type DocumentParts,

@@ -1,7 +1,7 @@
 /** The timeline section of a turn, from the spans in the report. */
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
-import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans.ts';
-import type { TurnTimeline } from '../measure/turn-timeline.ts';
+import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans/spans.ts';
+import type { TurnTimeline } from '../measure/spans/turn-timeline.ts';
 import type { Section, TimelinePiece } from './document.ts';
 
 /** The engine fields that lane names need. */

@@ -2,8 +2,8 @@
 import { keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
-import type { Disagreement, Report, RunReport } from '../measure/report.ts';
-import type { BenchWindows, WindowsReport } from '../measure/windows-report.ts';
+import type { Disagreement, Report, RunReport } from '../measure/schemas/report.ts';
+import type { BenchWindows, WindowsReport } from '../measure/schemas/windows-report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
 /** Label for runs whose handover is not vLLM's. */

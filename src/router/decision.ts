@@ -1,6 +1,6 @@
 /** Records one turn's routing decision: the candidates, what was known of each, which engines were chosen and why. */
 import { invariant } from '../errors.ts';
-import { type RawSpan, routerSpan, type TurnSide } from '../measure/spans.ts';
+import { type RawSpan, routerSpan, type TurnSide } from '../measure/spans/spans.ts';
 import type { Candidates, RouteRequest, Routing, RoutingPolicy, TurnPlan } from './plan.ts';
 
 export interface RoutedTurn {

@@ -9,7 +9,7 @@ import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { PromptAccount } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
-import type { TurnSide } from '../measure/spans.ts';
+import type { TurnSide } from '../measure/spans/spans.ts';
 import type { EngineRole } from './engine-client.ts';
 import { ANYWHERE, admittingEngines, type Placed, type Placement, partners, place } from './placement.ts';
 

@@ -7,7 +7,7 @@ import { type TokenIds, written } from '../config/token-ids.ts';
 import { tooLong } from '../engine/request.ts';
 import { withDefaults } from '../engine/sampling.ts';
 import { EngineDeadError, invariant, RequestError } from '../errors.ts';
-import type { TurnSide } from '../measure/spans.ts';
+import type { TurnSide } from '../measure/spans/spans.ts';
 import { type AnswerEnd, type AnswerToken, checkStop, readAnswer } from './answer.ts';
 import type { Conversation, ConversationCache } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';

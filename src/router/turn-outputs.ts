@@ -9,7 +9,7 @@ import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts'
 import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
 import { InternalError, RefusedError, TransferError } from '../errors.ts';
-import type { TurnSide } from '../measure/spans.ts';
+import type { TurnSide } from '../measure/spans/spans.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineClient, RouterWork } from './engine-client.ts';
 import type { OutputStream, TimedOutput } from './output-stream.ts';

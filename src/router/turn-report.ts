@@ -1,5 +1,5 @@
 /** Converts a turn's result to the report's format (snake_case). */
-import type { RoutingReport, TransferReport, TurnReport } from '../measure/report.ts';
+import type { RoutingReport, TransferReport, TurnReport } from '../measure/schemas/report.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { TurnResult } from './turn-types.ts';
 

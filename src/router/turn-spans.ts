@@ -3,7 +3,7 @@
  * that are still being served.
  */
 import { invariant } from '../errors.ts';
-import type { OfTurn, RawSpan, Span } from '../measure/spans.ts';
+import type { OfTurn, RawSpan, Span } from '../measure/spans/spans.ts';
 import type { ServedTurn } from './served-turn.ts';
 
 /** Number of ended turns whose late spans are still attributed to them. */

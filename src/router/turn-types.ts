@@ -100,7 +100,7 @@ export interface TurnResult {
   tpotMs: number | null;
   latencyMs: number;
   /**
-   * Where the TTFT went: for each stage (src/measure/stages.ts) the milliseconds in which the first token waited for
+   * Where the TTFT went: for each stage (src/measure/spans/stages.ts) the milliseconds in which the first token waited for
    * it. They add up to ttftMs.
    */
   stagesMs: Readonly<Record<string, number>>;

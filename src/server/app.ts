@@ -2,24 +2,24 @@
 import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
-import { Admission } from './admission.ts';
-import { baseApp, logError } from './base-app.ts';
-import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './bodies.ts';
-import { checkOneReader } from './choices.ts';
-import { chatFormat, completionFormat, type Format, tokensFormat } from './formats.ts';
-import { checkModel, type GenerationDeps, respond } from './generation.ts';
-import { HttpError } from './http-error.ts';
-import type { Answered } from './http-metrics.ts';
-import { conversationIdOf, requestIdOf } from './ids.ts';
-import { bodyOf, jsonResponse } from './json.ts';
-import { requireKey } from './keys.ts';
-import type { ServerLog } from './log.ts';
+import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './generation/bodies.ts';
+import { checkOneReader } from './generation/choices.ts';
+import { chatFormat, completionFormat, type Format, tokensFormat } from './generation/formats.ts';
+import { checkModel, type GenerationDeps, respond } from './generation/generation.ts';
+import { strategyOf, Targets } from './generation/strategy.ts';
+import { Admission } from './http/admission.ts';
+import { baseApp, logError } from './http/base-app.ts';
+import { HttpError } from './http/http-error.ts';
+import { conversationIdOf, requestIdOf } from './http/ids.ts';
+import { bodyOf, jsonResponse } from './http/json.ts';
+import { requireKey } from './http/keys.ts';
+import type { ServerLog } from './http/log.ts';
+import { checkSizes, limitBody, mostBodyBytes } from './http/request-limits.ts';
+import { endsWhenSent, requestSignal } from './http/request-signal.ts';
+import type { Answered } from './metrics/http-metrics.ts';
 import type { RequestObserver } from './observer.ts';
-import { checkSizes, limitBody, mostBodyBytes } from './request-limits.ts';
-import { endsWhenSent, requestSignal } from './request-signal.ts';
 import type { PortService } from './service.ts';
-import { strategyOf, Targets } from './strategy.ts';
-import { mountTextRoutes } from './text-routes.ts';
+import { mountTextRoutes } from './text/text-routes.ts';
 
 export interface AppOptions {
   /** The program's version, for GET /version. */

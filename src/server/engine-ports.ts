@@ -1,8 +1,8 @@
 /** One port per engine, keyed by the engine's name (decode-0): opened when it joins the fleet, closed when it has left. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { EngineRole } from '../router/engine-client.ts';
-import type { ServerLog } from './log.ts';
-import { enginePorts, type Ports } from './ports.ts';
+import type { ServerLog } from './http/log.ts';
+import { enginePorts, type Ports } from './http/ports.ts';
 
 /** An engine's open port. */
 export interface EnginePort {

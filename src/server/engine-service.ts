@@ -8,16 +8,16 @@ import { EngineDeadError, InternalError } from '../errors.ts';
 import { askWithTimeout } from '../fleet/ask-with-timeout.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
-import { shareOfStore } from '../measure/stored-tokens.ts';
+import { shareOfStore } from '../measure/spans/stored-tokens.ts';
 import { systemClock } from '../platform/clock.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/turn-outputs.ts';
 import type { HostNames } from './host-names.ts';
-import { comeBack, HttpError, isRetryLater, noAnswer } from './http-error.ts';
-import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
+import { comeBack, HttpError, isRetryLater, noAnswer } from './http/http-error.ts';
+import { atPeer, checkKvParams, seatOf } from './kv/kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
-import { promptTokens } from './text-tools.ts';
+import { promptTokens } from './text/text-tools.ts';
 
 /** The parts of a body that say which blocks the request was to read. */
 const refusedOffer = z.object({

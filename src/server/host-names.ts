@@ -3,7 +3,7 @@
  * names in the Host headers of its requests. A proxy replaces the remote_host that an engine reported with the name by which
  * the proxy reaches it (through a forwarded port, for example).
  */
-import { bare, isOwnName } from './host-check.ts';
+import { bare, isOwnName } from './http/host-check.ts';
 
 /** Most names recorded per engine; further names are ignored. */
 const MOST_NAMES = 32;

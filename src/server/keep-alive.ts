@@ -1,7 +1,7 @@
 /** Restarts engines that ended, in the background, for as long as the server runs. */
 import { messageOf } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
-import type { ServerLog } from './log.ts';
+import type { ServerLog } from './http/log.ts';
 
 const FIRST_PAUSE_MS = 200;
 /** The pause doubles after every failure, up to this. */

@@ -5,15 +5,15 @@ import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
-import { EngineMetrics } from './engine-metrics.ts';
-import type { StayingEngine } from './fleet-metrics.ts';
-import type { Answered } from './http-metrics.ts';
-import { KvEventLog } from './kv-events.ts';
-import { mountKvEvents } from './kv-events-route.ts';
-import { mountKvQuery } from './kv-query.ts';
-import type { Exposition, Labels } from './metric-kit.ts';
+import { KvEventLog } from './kv/kv-events.ts';
+import { mountKvEvents } from './kv/kv-events-route.ts';
+import { mountKvQuery } from './kv/kv-query.ts';
+import { EngineMetrics } from './metrics/engine-metrics.ts';
+import type { StayingEngine } from './metrics/fleet-metrics.ts';
+import type { Answered } from './metrics/http-metrics.ts';
+import type { Exposition, Labels } from './metrics/metric-kit.ts';
+import { RouterMetrics } from './metrics/router-metrics.ts';
 import type { RequestObserver } from './observer.ts';
-import { RouterMetrics } from './router-metrics.ts';
 import type { EngineService, RouterService } from './service.ts';
 
 export interface Observability {

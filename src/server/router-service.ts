@@ -1,8 +1,8 @@
 /** The router on its port: conversations over all P and D engines, with failover when an engine fails. */
 import type { EngineCluster } from '../fleet/cluster.ts';
-import { shareOfStore } from '../measure/stored-tokens.ts';
+import { shareOfStore } from '../measure/spans/stored-tokens.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
-import { HttpError } from './http-error.ts';
+import { HttpError } from './http/http-error.ts';
 import type {
   AnswerPiece,
   GenerationRequest,

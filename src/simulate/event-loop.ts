@@ -1,6 +1,6 @@
 /** Drives the virtual clock: first engines to which something happened proceed; when none is left, time passes. */
 import type { VirtualClock } from './clock.ts';
-import type { SimulatedEngine } from './engine.ts';
+import type { SimulatedEngine } from './engines/engine.ts';
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;

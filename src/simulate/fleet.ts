@@ -21,9 +21,9 @@ import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsByEngine } from '../router/turns-by-engine.ts';
 import type { VirtualClock } from './clock.ts';
-import type { SimulatedEngine } from './engine.ts';
+import type { SimulatedEngine } from './engines/engine.ts';
 import { deathEvent, type FleetEvent, memberEvent } from './fleet-event.ts';
-import { LostKv } from './lost-kv.ts';
+import { LostKv } from './results/lost-kv.ts';
 
 export interface SimulatedFleetDeps {
   clock: VirtualClock;

@@ -9,8 +9,8 @@ import { looksAt, makePolicy } from '../router/policies/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import type { RouterPolicy } from '../router/turn-planner.ts';
 import { EngineViews } from '../router/views.ts';
-import { simulatedHasher } from './digests.ts';
 import { type PastRouting, replayedRouting } from './replayed-routing.ts';
+import { simulatedHasher } from './tokens/digests.ts';
 
 interface Looks {
   load: boolean;

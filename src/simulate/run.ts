@@ -7,18 +7,24 @@ import { TraceFeed } from '../workload/traces/feed.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
-import { Answers } from './answers.ts';
-import { checkRun, checkSame } from './check-run.ts';
 import { SimulatedCluster } from './cluster.ts';
-import { Collector } from './collector.ts';
-import { ListedTokens } from './listed-tokens.ts';
-import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
-import { type CountedKv, countedKv, outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
-import { SegmentedTokens } from './segmented-tokens.ts';
+import { Answers } from './engines/answers.ts';
+import { type Arriving, LoadTarget, type Served, serveArrivals } from './load/load.ts';
+import { type FaultPlan, StormyLoad } from './load/stormy-load.ts';
+import { lastComesMs, serveTurns } from './load/trace-load.ts';
+import { checkRun, checkSame } from './results/check-run.ts';
+import { Collector } from './results/collector.ts';
+import {
+  type CountedKv,
+  countedKv,
+  outcomeOf,
+  type RunOutcome,
+  type SimulatedRun,
+} from './results/outcome.ts';
+import type { Slo } from './results/summary.ts';
 import type { SimulationSettings } from './settings.ts';
-import { type FaultPlan, StormyLoad } from './stormy-load.ts';
-import type { Slo } from './summary.ts';
-import { lastComesMs, serveTurns } from './trace-load.ts';
+import { ListedTokens } from './tokens/listed-tokens.ts';
+import { SegmentedTokens } from './tokens/segmented-tokens.ts';
 
 /**
  * Where requests come from: clients that wait for each answer, a trace, or conversations that arrive however many wait.

@@ -1,13 +1,13 @@
 /** Settings of a simulated cluster. */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
-import type { Span } from '../measure/spans.ts';
+import type { Span } from '../measure/spans/spans.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { TurnResult } from '../router/turn-types.ts';
-import type { Answers } from './answers.ts';
 import type { SimulationCosts } from './costs/types.ts';
+import type { Answers } from './engines/answers.ts';
 import type { FleetEvent } from './fleet-event.ts';
-import type { LinkSharing } from './links.ts';
+import type { LinkSharing } from './network/links.ts';
 import type { PastRouting } from './replayed-routing.ts';
 
 export interface SimulationSettings {

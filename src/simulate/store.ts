@@ -17,8 +17,8 @@ import type { RemoteAddress } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import type { StoreContent } from './live/view.ts';
+import { SimulatedTransport, type TransportNet } from './network/transport.ts';
 import { SimulatedTiers, type TierOutcome } from './tiers.ts';
-import { SimulatedTransport, type TransportNet } from './transport.ts';
 
 export interface SimulatedStoreDeps {
   options: StoreOptions;

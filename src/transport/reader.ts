@@ -4,7 +4,7 @@
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans/spans.ts';
 import { checksum } from './checksum.ts';
 import { ATTEMPTS, silence } from './deadlines.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';

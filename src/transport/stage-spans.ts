@@ -2,7 +2,7 @@
  * Spans of a transfer's stages: one per stage and chunk. The reader emits them all, including the holder's, whose times come
  * with the chunk message. So all spans are emitted in one place, and before the transfer ends.
  */
-import type { SpanName, SpanSink, Way } from '../measure/spans.ts';
+import type { SpanName, SpanSink, Way } from '../measure/spans/spans.ts';
 import type { ChunkMessage } from './messages.ts';
 
 export type StageName = Extract<

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
-import type { SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans/spans.ts';
 import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { SILENCE_MS } from './deadlines.ts';

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { EndpointTarget } from '../../src/lab/multiturn/endpoint-target.ts';
-import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { benchReportSchema } from '../../src/measure/schemas/bench-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld } from './fake.ts';
 

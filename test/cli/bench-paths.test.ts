@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { lengthTable, regretLine } from '../../src/cli/multiturn/path-tables.ts';
-import { plainStyle } from '../../src/cli/table.ts';
-import { benchReportSchema, type Experiment } from '../../src/measure/bench-report.ts';
+import { plainStyle } from '../../src/cli/output/table.ts';
+import { benchReportSchema, type Experiment } from '../../src/measure/schemas/bench-report.ts';
 import { generator } from '../workload/generator.ts';
 import { benchOf } from './fake-bench.ts';
 

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { printBench } from '../../src/cli/multiturn/output.ts';
 import { notPulled, publishedTable } from '../../src/cli/multiturn/tables.ts';
-import { plainStyle } from '../../src/cli/table.ts';
-import type { Experiment } from '../../src/measure/bench-report.ts';
+import { plainStyle } from '../../src/cli/output/table.ts';
+import type { Experiment } from '../../src/measure/schemas/bench-report.ts';
 import { pr32553Published } from '../../src/workload/pr32553.ts';
 import { benchReport } from '../report/reports.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { RequestError } from '../../src/errors.ts';
-import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { benchReportSchema } from '../../src/measure/schemas/bench-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld } from './fake.ts';
 import { benchOf } from './fake-bench.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { calibrationDocument } from '../../src/cli/calibrate-document.ts';
-import { calibrationLines } from '../../src/cli/calibrate-output.ts';
-import { plainStyle } from '../../src/cli/table.ts';
+import { calibrationDocument } from '../../src/cli/calibrate/calibrate-document.ts';
+import { calibrationLines } from '../../src/cli/calibrate/calibrate-output.ts';
+import { plainStyle } from '../../src/cli/output/table.ts';
 import { costProfileSchema } from '../../src/config/cost-profile.ts';
-import { reportSchema } from '../../src/measure/report.ts';
+import { reportSchema } from '../../src/measure/schemas/report.ts';
 import { type FakeWorld, fakeWorld } from './fake.ts';
 import type { FakeTroubles } from './fake-cluster.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import type { AdapterFinding } from '../../src/cli/doctor-types.ts';
+import type { AdapterFinding } from '../../src/cli/doctor/doctor-types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';

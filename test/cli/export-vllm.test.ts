@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { widthOf } from '../../src/cli/format.ts';
+import { widthOf } from '../../src/cli/output/format.ts';
 import { quote, writeFileText } from '../../src/cli/vllm/shell.ts';
 import { generatorSchema } from '../../src/workload/generate.ts';
 import { fakeWorld } from './fake.ts';

@@ -1,6 +1,6 @@
 /** `kvferry bench` on fake engines. */
 import { main } from '../../src/cli/app.ts';
-import type { BenchReport } from '../../src/measure/bench-report.ts';
+import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
 import { fakeWorld } from './fake.ts';
 import type { FakeTroubles } from './fake-cluster.ts';
 

@@ -5,7 +5,7 @@ import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import { changed, engineSpecs } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
-import { routerSpan, type Span } from '../../src/measure/spans.ts';
+import { routerSpan, type Span } from '../../src/measure/spans/spans.ts';
 import type { GeneratedToken, GenerateRequest, TransferSummary } from '../../src/router/turn-types.ts';
 
 export interface FakeTroubles {

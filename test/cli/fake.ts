@@ -1,11 +1,11 @@
 /** Dependencies of the commands without a terminal, files, a GPU or threads. */
 import { normalize } from 'node:path';
 import type { CliDeps } from '../../src/cli/deps.ts';
-import { widthOf } from '../../src/cli/format.ts';
+import { widthOf } from '../../src/cli/output/format.ts';
 import { withoutPassword } from '../../src/config/store-url.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { redisServer } from '../../src/platform/node/redis.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { faultLines } from '../../src/cli/fault-run.ts';
+import { faultLines } from '../../src/cli/verify/fault-run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import type { FaultReport } from '../../src/lab/faults/types.ts';
 import { fakeWorld } from './fake.ts';

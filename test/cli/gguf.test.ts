@@ -5,9 +5,9 @@ import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { writeGguf } from '../../src/cli/bench/peers/gguf.ts';
 import { ConfigError } from '../../src/errors.ts';
-import { elementPlace } from '../../src/model/panels.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { elementPlace } from '../../src/model/weights/panels.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'gguf-'));
 afterAll(() => rmSync(folder, { recursive: true }));

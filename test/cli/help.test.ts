@@ -1,8 +1,8 @@
 /** What --help prints for every command. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import type { CommandSpec } from '../../src/cli/arguments.ts';
-import { commandLines, WIDTH } from '../../src/cli/format.ts';
+import type { CommandSpec } from '../../src/cli/options/arguments.ts';
+import { commandLines, WIDTH } from '../../src/cli/output/format.ts';
 import { fieldMeta, runKeys, switchName } from '../../src/config/run.ts';
 import { fakeWorld, widest } from './fake.ts';
 

@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { tuning, tuningKey } from '../../src/cli/node-tuning.ts';
-import { tuningFile, writeF16Speed, writeTuning } from '../../src/cli/tuning-cache.ts';
+import { tuning, tuningKey } from '../../src/cli/node/node-tuning.ts';
+import { tuningFile, writeF16Speed, writeTuning } from '../../src/cli/node/tuning-cache.ts';
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
-import { defaultChoice } from '../../src/model/gemm-forms.ts';
-import { adapterForm } from '../../src/model/kernel-variants.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { defaultChoice } from '../../src/model/kernels/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import type { ProbedAdapter } from '../../src/platform/node/drivers.ts';
 import { testOptions } from '../e2e/cluster-fixture.ts';
 

@@ -1,13 +1,18 @@
 /** The commands that a plan prints: read back, a simulation has every setting of the plan's own. */
 import { describe, expect, it } from 'vitest';
-import { parseArguments } from '../../src/cli/arguments.ts';
 import { exportSpec } from '../../src/cli/commands/export.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
+import { parseArguments } from '../../src/cli/options/arguments.ts';
+import { readSettings } from '../../src/cli/options/settings.ts';
+import {
+  OF_DEVICES,
+  refuseUnused,
+  unusedBySimulate,
+  unusualOptions,
+} from '../../src/cli/options/unused-options.ts';
 import { type Asking, commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
 import type { PlanWorkload } from '../../src/cli/plan/workload.ts';
-import { readSettings } from '../../src/cli/settings.ts';
-import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused-options.ts';
 import {
   fieldMeta,
   isUnusual,

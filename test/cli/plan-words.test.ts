@@ -1,7 +1,7 @@
 /** What a plan says about its certainty. */
 import { expect, it } from 'vitest';
 import { certaintyOf } from '../../src/cli/plan/words.ts';
-import type { PlanReport } from '../../src/measure/plan-report.ts';
+import type { PlanReport } from '../../src/measure/schemas/plan-report.ts';
 
 const planOf = (
   chosen: { counted: number; counted_ms: number; due?: number; low?: number },

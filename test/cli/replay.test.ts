@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { RequestError } from '../../src/errors.ts';
-import { benchReportSchema } from '../../src/measure/bench-report.ts';
+import { benchReportSchema } from '../../src/measure/schemas/bench-report.ts';
 import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
 import { FakeCluster } from './fake-cluster.ts';

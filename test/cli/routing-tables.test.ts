@@ -6,10 +6,10 @@ import {
   speedTable,
   workTable,
 } from '../../src/cli/multiturn/routing-tables.ts';
-import { routingLines } from '../../src/cli/routing-table.ts';
-import { plainStyle } from '../../src/cli/table.ts';
-import type { Experiment } from '../../src/measure/bench-report.ts';
-import type { RunReport } from '../../src/measure/report.ts';
+import { routingLines } from '../../src/cli/output/routing-table.ts';
+import { plainStyle } from '../../src/cli/output/table.ts';
+import type { Experiment } from '../../src/measure/schemas/bench-report.ts';
+import type { RunReport } from '../../src/measure/schemas/report.ts';
 
 const candidate = (engine_id: string, side: 'prefill' | 'decode', score: number) => ({
   engine_id,

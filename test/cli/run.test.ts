@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { AdapterError, EngineDeadError, InternalError } from '../../src/errors.ts';
-import { type Report, reportSchema } from '../../src/measure/report.ts';
+import { type Report, reportSchema } from '../../src/measure/schemas/report.ts';
 import { fakeWorld, widest } from './fake.ts';
 
 const short = ['run', '--model', 'nano', '--turns', '3', '--user-tokens', '20', '--output-tokens', '6'];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
+import { simulationReportSchema } from '../../src/measure/schemas/simulation-report.ts';
 import { fakeWorld } from './fake.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>

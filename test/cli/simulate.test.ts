@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import type { CliDeps } from '../../src/cli/deps.ts';
-import { formatMs, formatPercent } from '../../src/cli/format.ts';
+import { formatMs, formatPercent } from '../../src/cli/output/format.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
-import type { BenchReport } from '../../src/measure/bench-report.ts';
-import { type SimulationReport, simulationReportSchema } from '../../src/measure/simulation-report.ts';
+import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
+import {
+  type SimulationReport,
+  simulationReportSchema,
+} from '../../src/measure/schemas/simulation-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld, widest } from './fake.ts';
 

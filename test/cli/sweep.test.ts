@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { styleOf } from '../../src/cli/output/table.ts';
 import { sweepLines } from '../../src/cli/sweep-output.ts';
-import { styleOf } from '../../src/cli/table.ts';
-import { sweepReportSchema } from '../../src/measure/sweep-report.ts';
+import { sweepReportSchema } from '../../src/measure/schemas/sweep-report.ts';
 import { sweepParts } from '../../src/report/sweep.ts';
 import { fakeWorld } from './fake.ts';
 

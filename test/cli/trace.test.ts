@@ -4,7 +4,7 @@ import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { nodeDeps } from '../../src/cli/node-deps.ts';
+import { nodeDeps } from '../../src/cli/node/node-deps.ts';
 import { fakeWorld } from './fake.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>

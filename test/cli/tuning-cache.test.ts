@@ -8,9 +8,9 @@ import {
   readTuning,
   writeF16Speed,
   writeTuning,
-} from '../../src/cli/tuning-cache.ts';
-import { defaultChoice } from '../../src/model/gemm-forms.ts';
-import { adapterForm } from '../../src/model/kernel-variants.ts';
+} from '../../src/cli/node/tuning-cache.ts';
+import { defaultChoice } from '../../src/model/kernels/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
 const choice = defaultChoice(adapterForm({ subgroupSize: null, software: false }));

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { turnPicture } from '../../src/cli/turn-picture.ts';
-import type { Report } from '../../src/measure/report.ts';
+import { turnPicture } from '../../src/cli/output/turn-picture.ts';
+import type { Report } from '../../src/measure/schemas/report.ts';
 import { turnReport } from '../measure/turns.ts';
 
 const pulled = turnReport({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { printValidation, validationReport } from '../../src/cli/simulate/validate.ts';
-import { validationReportSchema } from '../../src/measure/validation-report.ts';
+import { validationReportSchema } from '../../src/measure/schemas/validation-report.ts';
 import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { nodeDeps } from '../../src/cli/node-deps.ts';
+import { nodeDeps } from '../../src/cli/node/node-deps.ts';
 
 it('checkWritable accepts new and existing files, and refuses a directory or a missing folder', async () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));

@@ -1,7 +1,7 @@
 /** The worker side over the real transport: pulls, and all ways in which they end. */
 
 import { describe, expect, it } from 'vitest';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 import { TestClock } from '../clock.ts';
 import { differing, FACTORS, pairsOf, range, TestMemory, turns } from '../transport/helpers.ts';

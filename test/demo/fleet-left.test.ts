@@ -24,7 +24,7 @@ it('a measurement that arrives after the fleet view was left starts no worker an
       terminate() {}
     },
   );
-  vi.doMock('../../demo/src/session/costs.ts', async () => {
+  vi.doMock('../../demo/src/session/experiments/costs.ts', async () => {
     const { signal } = await import('@preact/signals');
     return { costsHere: signal({ costs: 'here', kvBytesPerToken: 1 }) };
   });

@@ -3,7 +3,7 @@ import type { Mode } from '../../src/config/modes.ts';
 import { serveConversations } from '../../src/lab/multiturn/clients.ts';
 import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
 import { runArm } from '../../src/lab/multiturn/rounds.ts';
-import { compareTokens } from '../../src/measure/bench-comparison.ts';
+import { compareTokens } from '../../src/measure/summaries/bench-comparison.ts';
 import { whileTesting } from '../while-testing.ts';
 import { conversations, options } from './bench-load.ts';
 import { startCluster } from './cluster-fixture.ts';

@@ -7,7 +7,7 @@ import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/lab/
 import { GpuModel } from '../../src/lab/verify/gpu-model.ts';
 import { productTolerance } from '../../src/lab/verify/pulled-blocks.ts';
 import type { CheckEnvironment } from '../../src/lab/verify/types.ts';
-import { readArchitecture } from '../../src/model/architecture.ts';
+import { readArchitecture } from '../../src/model/architecture/architecture.ts';
 import { loadWeights } from '../../src/model/load.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';

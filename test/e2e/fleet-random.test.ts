@@ -7,7 +7,7 @@ import { HANDOVERS, parseRunConfig } from '../../src/config/run.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { finalIntegrity } from '../../src/lab/integrity.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { chain } from '../engine/fakes.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 

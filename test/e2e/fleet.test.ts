@@ -4,7 +4,7 @@ import { parseRunConfig } from '../../src/config/run.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const pool = (count: number, enablePrefixCaching: boolean) => ({

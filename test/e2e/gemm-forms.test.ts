@@ -5,8 +5,13 @@ import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { connect, ThreadEngine } from '../../src/fleet/thread-engine.ts';
-import { choiceOf, defaultChoice, type GemmChoice, gemmCandidates } from '../../src/model/gemm-forms.ts';
-import { adapterForm } from '../../src/model/kernel-variants.ts';
+import {
+  choiceOf,
+  defaultChoice,
+  type GemmChoice,
+  gemmCandidates,
+} from '../../src/model/kernels/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { type Turn, turnOutputs, type Way } from '../../src/router/turn-outputs.ts';

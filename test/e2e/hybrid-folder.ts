@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadArchitecture } from '../../src/model/load.ts';
-import { presetTokenizerFiles } from '../../src/model/preset-tokenizer.ts';
+import { presetTokenizerFiles } from '../../src/model/text/preset-tokenizer.ts';
 import type { Architecture } from '../../src/model/types.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { rawSafetensors } from '../model/checkpoint.ts';

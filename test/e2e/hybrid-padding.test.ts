@@ -1,7 +1,7 @@
 /** A model whose last group has fewer layers than a block holds: the padding is never transferred. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
-import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
+import { kvCacheSpecs } from '../../src/model/architecture/kv-groups.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 import { type HybridFolder, hybridFolder, IDS } from './hybrid-folder.ts';
 

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { pathChoice } from '../../src/lab/multiturn/paths.ts';
-import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
+import { kvCacheSpecs } from '../../src/model/architecture/kv-groups.ts';
 import { Random } from '../../src/workload/random.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 import { hybridFolder, IDS } from './hybrid-folder.ts';

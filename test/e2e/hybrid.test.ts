@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { PullPolicyName } from '../../src/config/kv-transfer.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { kvCacheSpecs } from '../../src/model/architecture/kv-groups.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 /** Five groups with a window of 128 tokens, then one with full attention; one layer each. */

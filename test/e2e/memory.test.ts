@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { leastMemory } from '../../src/fleet/memory-needs.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { weightSizes } from '../../src/model/weight-sizes.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { weightSizes } from '../../src/model/weights/weight-sizes.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { converse, testOptions, withCluster } from './cluster-fixture.ts';
 

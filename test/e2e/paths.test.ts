@@ -6,7 +6,7 @@ import { calibrate } from '../../src/lab/calibrate.ts';
 import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
 import { pathChoice } from '../../src/lab/multiturn/paths.ts';
 import { type ArmRound, runArm } from '../../src/lab/multiturn/rounds.ts';
-import { compareTokens } from '../../src/measure/bench-comparison.ts';
+import { compareTokens } from '../../src/measure/summaries/bench-comparison.ts';
 import type { LinkSpec } from '../../src/transport/link.ts';
 import { whileTesting } from '../while-testing.ts';
 import { conversations, options } from './bench-load.ts';

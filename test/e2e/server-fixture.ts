@@ -5,7 +5,7 @@ import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { startTextThread } from '../../src/platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
-import type { ServerLog } from '../../src/server/log.ts';
+import type { ServerLog } from '../../src/server/http/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/serve.ts';
 import { testOptions } from './cluster-fixture.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/config/modes.ts';
-import type { Span } from '../../src/measure/spans.ts';
-import { STAGES } from '../../src/measure/stages.ts';
-import { TraceWriter } from '../../src/measure/trace.ts';
+import type { Span } from '../../src/measure/spans/spans.ts';
+import { STAGES } from '../../src/measure/spans/stages.ts';
+import { TraceWriter } from '../../src/measure/spans/trace.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
 import { converse, generate, withCluster } from './cluster-fixture.ts';
 

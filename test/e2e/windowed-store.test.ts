@@ -6,8 +6,8 @@ import { expect, it } from 'vitest';
 import type { PathName } from '../../src/config/paths.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { pathChoice } from '../../src/lab/multiturn/paths.ts';
-import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { kvCacheSpecs } from '../../src/model/architecture/kv-groups.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
 
 /** Five groups with a window of 128 tokens, then one with full attention; one layer each. */

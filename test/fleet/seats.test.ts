@@ -5,7 +5,7 @@ import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, checkRoom, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
 import { linkBetween, withoutSeat, withSeat } from '../../src/fleet/seats.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 
 const nano = presetArchitecture('nano');

@@ -1,5 +1,5 @@
 /** Float64 references for the kernels, independent of the model's oracle. */
-import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
+import { floatToHalf, halfToFloat } from '../../src/model/weights/half.ts';
 
 /** Reproducible numbers in (-1, 1). */
 export function randomValues(count: number, seed: number): Float32Array {

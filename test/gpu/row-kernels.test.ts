@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
-import { halfToFloat } from '../../src/model/half.ts';
-import { ropeThreads } from '../../src/model/kernel-variants.ts';
-import { PANEL_COLUMNS } from '../../src/model/panels.ts';
+import { ropeThreads } from '../../src/model/kernels/kernel-variants.ts';
+import { halfToFloat } from '../../src/model/weights/half.ts';
+import { PANEL_COLUMNS } from '../../src/model/weights/panels.ts';
 import { openTestDevice } from './adapter.ts';
 import { inPanels, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';

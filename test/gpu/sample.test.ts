@@ -3,7 +3,7 @@ import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
-import { packSamples, type SampleRequest, uniformDraw } from '../../src/model/sampling.ts';
+import { packSamples, type SampleRequest, uniformDraw } from '../../src/model/pass/sampling.ts';
 import { openTestDevice } from './adapter.ts';
 import { randomValues } from './reference.ts';
 import { runKernel } from './run-kernel.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { EngineSpans } from '../../src/host/engine-spans.ts';
-import type { RawSpan } from '../../src/measure/spans.ts';
+import type { RawSpan } from '../../src/measure/spans/spans.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 
 const claim = { held: { numTokens: 16, digest: '' }, prompt: { numTokens: 16, digest: '' } };

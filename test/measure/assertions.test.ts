@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { checkAssertion, evaluateAssertion, parseAssertion } from '../../src/measure/assertions.ts';
-import { reportSchema } from '../../src/measure/report.ts';
-import { pathSchema } from '../../src/measure/report-paths.ts';
+import { checkAssertion, evaluateAssertion, parseAssertion } from '../../src/measure/judging/assertions.ts';
+import { pathSchema } from '../../src/measure/judging/report-paths.ts';
+import { reportSchema } from '../../src/measure/schemas/report.ts';
 
 const schema = pathSchema(reportSchema);
 

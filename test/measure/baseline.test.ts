@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type RunKey, runKeys } from '../../src/config/run.ts';
-import { compareWithBaseline } from '../../src/measure/baseline.ts';
-import type { Report } from '../../src/measure/report.ts';
-import { parseReport } from '../../src/measure/report-kinds.ts';
+import { compareWithBaseline } from '../../src/measure/judging/baseline.ts';
+import type { Report } from '../../src/measure/schemas/report.ts';
+import { parseReport } from '../../src/measure/schemas/report-kinds.ts';
 import { setUpSection } from '../../src/report/common.ts';
 import { benchReport, runReport } from '../report/reports.ts';
 

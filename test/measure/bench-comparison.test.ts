@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { comparePair, compareTokens, ratios } from '../../src/measure/bench-comparison.ts';
-import { benchModeSchema } from '../../src/measure/bench-mode-schema.ts';
-import { pairSchema } from '../../src/measure/bench-report.ts';
-import { type MeasuredRequest, summariseMode } from '../../src/measure/bench-summary.ts';
+import { benchModeSchema } from '../../src/measure/schemas/bench-mode-schema.ts';
+import { pairSchema } from '../../src/measure/schemas/bench-report.ts';
 import { describeSamples } from '../../src/measure/statistics.ts';
+import { comparePair, compareTokens, ratios } from '../../src/measure/summaries/bench-comparison.ts';
+import { type MeasuredRequest, summariseMode } from '../../src/measure/summaries/bench-summary.ts';
 import { Random } from '../../src/workload/random.ts';
 
 const request = (

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { movingOf } from '../../src/measure/bench-moving.ts';
+import { movingOf } from '../../src/measure/schemas/bench-moving.ts';
 
 const request = (
   conversation_id: string,

@@ -6,8 +6,8 @@ import {
   medianOf,
   regretOf,
   summarisePath,
-} from '../../src/measure/bench-paths.ts';
-import type { MeasuredRequest } from '../../src/measure/bench-summary.ts';
+} from '../../src/measure/summaries/bench-paths.ts';
+import type { MeasuredRequest } from '../../src/measure/summaries/bench-summary.ts';
 import { Random } from '../../src/workload/random.ts';
 
 const options = (seed = 1) => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { benchRoutingSchema, routingOf } from '../../src/measure/bench-routing.ts';
-import type { MeasuredRequest } from '../../src/measure/bench-summary.ts';
+import { benchRoutingSchema, routingOf } from '../../src/measure/schemas/bench-routing.ts';
+import type { MeasuredRequest } from '../../src/measure/summaries/bench-summary.ts';
 
 const request = (
   conversation_id: string,

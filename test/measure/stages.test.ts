@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { criticalPath, type PathPiece } from '../../src/measure/critical-path.ts';
-import { onHost, type Span, type SpanName, type TurnSide } from '../../src/measure/spans.ts';
-import { groupStages, stageNames, turnStages } from '../../src/measure/stages.ts';
+import { criticalPath, type PathPiece } from '../../src/measure/spans/critical-path.ts';
+import { onHost, type Span, type SpanName, type TurnSide } from '../../src/measure/spans/spans.ts';
+import { groupStages, stageNames, turnStages } from '../../src/measure/spans/stages.ts';
 
 const path = (pieces: readonly PathPiece<string>[], from: number, to: number) =>
   criticalPath(pieces, from, to).map(({ key, startMs, endMs }) => [key, startMs, endMs]);

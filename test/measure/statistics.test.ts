@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { compareRuns, LogitKeeper } from '../../src/measure/comparison.ts';
-import type { RunReport, TurnReport } from '../../src/measure/report.ts';
+import type { RunReport, TurnReport } from '../../src/measure/schemas/report.ts';
 import { quantile, summarise } from '../../src/measure/statistics.ts';
-import { summariseRun } from '../../src/measure/summary.ts';
+import { compareRuns, LogitKeeper } from '../../src/measure/summaries/comparison.ts';
+import { summariseRun } from '../../src/measure/summaries/summary.ts';
 import { distribution } from '../../src/report/html/distribution.ts';
 import { turnReport } from './turns.ts';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ganttLines } from '../../src/measure/gantt.ts';
-import { atRouter, onGpu, onHost, onLink, routerSpan, type Span } from '../../src/measure/spans.ts';
-import { turnStages } from '../../src/measure/stages.ts';
-import { TraceWriter } from '../../src/measure/trace.ts';
+import { ganttLines } from '../../src/measure/spans/gantt.ts';
+import { atRouter, onGpu, onHost, onLink, routerSpan, type Span } from '../../src/measure/spans/spans.ts';
+import { turnStages } from '../../src/measure/spans/stages.ts';
+import { TraceWriter } from '../../src/measure/spans/trace.ts';
 
 const ORIGIN = 1_795_000_000_000;
 

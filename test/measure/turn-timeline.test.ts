@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { atRouter, onHost, type Span, type TurnSide } from '../../src/measure/spans.ts';
-import { TimelineKeeper, timelineSchema } from '../../src/measure/turn-timeline.ts';
+import { atRouter, onHost, type Span, type TurnSide } from '../../src/measure/spans/spans.ts';
+import { TimelineKeeper, timelineSchema } from '../../src/measure/spans/turn-timeline.ts';
 
 const span = (
   name: string,

@@ -1,5 +1,5 @@
 /** Plausible turns of a report; a test sets the fields that matter to it. */
-import type { TurnReport } from '../../src/measure/report.ts';
+import type { TurnReport } from '../../src/measure/schemas/report.ts';
 
 const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };
 

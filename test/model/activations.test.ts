@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
-import { createActivations } from '../../src/model/activations.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { createActivations } from '../../src/model/pass/activations.ts';
 
 it('createActivations rejects a buffer that the adapter cannot bind, and names the option that makes it smaller', () => {
   const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 27 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
-import { readArchitecture } from '../../src/model/architecture.ts';
+import { readArchitecture } from '../../src/model/architecture/architecture.ts';
+import { presetArchitecture, presetNames } from '../../src/model/architecture/presets.ts';
+import { countParameters } from '../../src/model/architecture/tensor-names.ts';
 import { loadArchitecture, loadTokenizer, loadWeights, memorySource } from '../../src/model/load.ts';
-import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
-import { countParameters } from '../../src/model/tensor-names.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { oddConfig } from './checkpoint.ts';
 

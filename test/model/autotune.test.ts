@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
-import { fastestOf, tuneGemm } from '../../src/model/autotune.ts';
-import { defaultChoice, GEMM_FORMS, gemmCandidates, ROW_CLASSES } from '../../src/model/gemm-forms.ts';
-import { adapterForm } from '../../src/model/kernel-variants.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { fastestOf, tuneGemm } from '../../src/model/kernels/autotune.ts';
+import {
+  defaultChoice,
+  GEMM_FORMS,
+  gemmCandidates,
+  ROW_CLASSES,
+} from '../../src/model/kernels/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 
 /** Runs with the given durations in milliseconds, and a clock that only they advance. */

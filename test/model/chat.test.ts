@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { Template } from '@huggingface/jinja';
 import { describe, expect, it, vi } from 'vitest';
-import { type ChatMessage, ChatTemplate } from '../../src/model/chat.ts';
+import { presetTokenIds } from '../../src/model/architecture/presets.ts';
 import { loadTokenizer, memorySource } from '../../src/model/load.ts';
-import { presetTokenIds } from '../../src/model/presets.ts';
-import type { Tokenizer } from '../../src/model/tokenizer.ts';
+import { type ChatMessage, ChatTemplate } from '../../src/model/text/chat.ts';
+import type { Tokenizer } from '../../src/model/text/tokenizer.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 
 const user = (content: string): ChatMessage => ({ role: 'user', content });

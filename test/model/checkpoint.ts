@@ -1,6 +1,7 @@
 /** Small synthetic checkpoints in memory. */
-import { floatToHalf } from '../../src/model/half.ts';
+
 import { memorySource } from '../../src/model/load.ts';
+import { floatToHalf } from '../../src/model/weights/half.ts';
 import type { FileSource } from '../../src/platform/types.ts';
 
 export interface TestTensor {

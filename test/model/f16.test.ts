@@ -1,9 +1,9 @@
 /** A model with f16 products against the oracle, with activations too large or too small for f16. */
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import { Oracle } from '../../src/model/oracle.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { Oracle } from '../../src/model/oracle/oracle.ts';
 import type { Architecture, ModelWeights } from '../../src/model/types.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { hasF16 } from '../gpu/adapter.ts';
 import { createHarness, type Harness, maxDifference, request, tokens } from './runner-harness.ts';
 

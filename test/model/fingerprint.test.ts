@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { fingerprint } from '../../src/model/fingerprint.ts';
 import { loadCheckpoint } from '../../src/model/load.ts';
+import { fingerprint } from '../../src/model/weights/fingerprint.ts';
 import type { FileSource } from '../../src/platform/types.ts';
 import { directory, oddConfig, oddTensors, type TestTensors } from './checkpoint.ts';
 

@@ -1,10 +1,10 @@
 /** Fusing kernels for few rows gives the same logits and KV as separate kernels, with fewer dispatches. */
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
-import { choiceOf, type GemmChoice, type GemmForm } from '../../src/model/gemm-forms.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { choiceOf, type GemmChoice, type GemmForm } from '../../src/model/kernels/gemm-forms.ts';
 import type { Architecture } from '../../src/model/types.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { hasF16 } from '../gpu/adapter.ts';
 import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { KernelLibrary } from '../../src/gpu/kernels.ts';
-import { choiceOf, type GemmChoice, gemmCandidates } from '../../src/model/gemm-forms.ts';
+import { choiceOf, type GemmChoice, gemmCandidates } from '../../src/model/kernels/gemm-forms.ts';
 import {
   type AdapterForm,
   adapterForm,
@@ -11,7 +11,7 @@ import {
   type GemmVariant,
   gemmFor,
   gemmVariants,
-} from '../../src/model/kernel-variants.ts';
+} from '../../src/model/kernels/kernel-variants.ts';
 
 const noLibrary = () =>
   new KernelLibrary({} as GpuDevice, () => Promise.reject(new Error('nothing is made')));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
+import { floatToHalf, halfToFloat } from '../../src/model/weights/half.ts';
 
 describe('the conversion of half floats', () => {
   it('keeps every half, infinities and NaN included', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
-import { floatToHalf, halfToFloat } from '../../src/model/half.ts';
 import { loadWeights, memorySource } from '../../src/model/load.ts';
-import { elementPlace } from '../../src/model/panels.ts';
 import { type Matrix, type ModelWeights, pad4, type WeightDtype } from '../../src/model/types.ts';
+import { floatToHalf, halfToFloat } from '../../src/model/weights/half.ts';
+import { elementPlace } from '../../src/model/weights/panels.ts';
 import type { FileSource } from '../../src/platform/types.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { kernelCost, kernelPlace } from '../../src/model/kernel-costs.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { cutIntoPieces } from '../../src/model/step-inputs.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { kernelCost, kernelPlace } from '../../src/model/pass/kernel-costs.ts';
+import { cutIntoPieces } from '../../src/model/pass/step-inputs.ts';
 import { request, tokens } from './runner-harness.ts';
 
 /** The first 10 rows of a prompt; hidden 64, 2 heads and 1 KV head of 32, ffn 192, vocabulary 512. */

@@ -1,8 +1,8 @@
 /** Kernel timing by the device's clock: every dispatch is timed, and results do not change. */
 import { afterEach, expect, it } from 'vitest';
-import type { RawSpan } from '../../src/measure/spans.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import type { RawSpan } from '../../src/measure/spans/spans.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
 
 let h: Harness;

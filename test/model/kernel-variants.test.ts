@@ -1,17 +1,17 @@
 /** Which models the kernels support, and in how many parts attention is computed. Needs no device. */
 import { expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
+import { EVERY_KEY } from '../../src/model/architecture/layer-attention.ts';
+import { presetArchitecture, presetNames } from '../../src/model/architecture/presets.ts';
 import {
   ATTENTION_PART,
   attentionParts,
   blockedTileOf,
   contextParts,
-} from '../../src/model/attention-variants.ts';
-import { adapterForm, checkKernelsServe } from '../../src/model/kernel-variants.ts';
-import { EVERY_KEY } from '../../src/model/layer-attention.ts';
+} from '../../src/model/kernels/attention-variants.ts';
+import { adapterForm, checkKernelsServe } from '../../src/model/kernels/kernel-variants.ts';
 import { putOnDevice } from '../../src/model/on-device.ts';
-import { presetArchitecture, presetNames } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 

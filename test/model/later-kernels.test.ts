@@ -1,8 +1,8 @@
 /** Engines that start with some of their kernels: they compute everything, and the other kernels follow later. */
 import { afterEach, expect, it } from 'vitest';
-import type { KernelSet } from '../../src/model/pass-kernels.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import type { KernelSet } from '../../src/model/kernels/pass-kernels.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { openTestDevice } from '../gpu/adapter.ts';
 import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
 

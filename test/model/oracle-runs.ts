@@ -1,6 +1,6 @@
 /** Oracle runs that several tests use. */
-import type { FixtureRun } from '../../src/model/fixture.ts';
-import { argmax, type Oracle } from '../../src/model/oracle.ts';
+import type { FixtureRun } from '../../src/model/oracle/fixture.ts';
+import { argmax, type Oracle } from '../../src/model/oracle/oracle.ts';
 
 /** Continues the oracle's sequence with greedy tokens up to an end token (included) or maxTokens. */
 export function generateGreedy(

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { compareFixture, type FixtureRun } from '../../src/model/fixture.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { loadWeights } from '../../src/model/load.ts';
-import { loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { ropeFrequencies } from '../../src/model/rope.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { compareFixture, type FixtureRun } from '../../src/model/oracle/fixture.ts';
+import { loadOracleWeights, Oracle } from '../../src/model/oracle/oracle.ts';
+import { ropeFrequencies } from '../../src/model/pass/rope.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
 import { generateGreedy, oracleFixtureRun } from './oracle-runs.ts';

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { ModelRunner } from '../../src/model/runner.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { openTestDevice, readShader } from '../gpu/adapter.ts';
 import { request, tokens } from './runner-harness.ts';

@@ -1,10 +1,10 @@
 /** Sliding-window models and split vocabularies in the runner: against float64, and bit-identical however computed. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { ATTENTION_PART } from '../../src/model/attention-variants.ts';
-import { Oracle } from '../../src/model/oracle.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { ATTENTION_PART } from '../../src/model/kernels/attention-variants.ts';
+import { Oracle } from '../../src/model/oracle/oracle.ts';
 import type { Architecture, LayerAttention } from '../../src/model/types.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { createHarness, greedy, type Harness, maxDifference, request, tokens } from './runner-harness.ts';
 
 let h: Harness;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import { memorySource } from '../../src/model/load.ts';
-import { SafetensorsFile } from '../../src/model/safetensors.ts';
+import { SafetensorsFile } from '../../src/model/weights/safetensors.ts';
 import { rawSafetensors, safetensors } from './checkpoint.ts';
 
 const open = (file: Uint8Array) =>

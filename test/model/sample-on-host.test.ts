@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
-import { sampleOnHost } from '../../src/model/sample-on-host.ts';
-import { FORBIDDEN_PER_ROW, isOnHost, packSamples } from '../../src/model/sampling.ts';
+import { sampleOnHost } from '../../src/model/pass/sample-on-host.ts';
+import { FORBIDDEN_PER_ROW, isOnHost, packSamples } from '../../src/model/pass/sampling.ts';
 
 const sampleOf = (
   params: Partial<SamplingParams>,

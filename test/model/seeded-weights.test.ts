@@ -1,11 +1,8 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { describe, expect, it } from 'vitest';
-import { halfToFloat } from '../../src/model/half.ts';
-import { loadOracleWeights, Oracle } from '../../src/model/oracle.ts';
-import { elementPlace } from '../../src/model/panels.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { loadOracleWeights, Oracle } from '../../src/model/oracle/oracle.ts';
 import {
   type Architecture,
   type LayerWeights,
@@ -13,6 +10,9 @@ import {
   type ModelWeights,
   pad4,
 } from '../../src/model/types.ts';
+import { halfToFloat } from '../../src/model/weights/half.ts';
+import { elementPlace } from '../../src/model/weights/panels.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { generateGreedy } from './oracle-runs.ts';
 
 const nano = presetArchitecture('nano');

@@ -2,10 +2,10 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { describe, expect, test } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
-import { abandon, SharedWeights, sharedBytes } from '../../src/model/shared-weights.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../src/model/types.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
+import { abandon, SharedWeights, sharedBytes } from '../../src/model/weights/shared-weights.ts';
 
 const nano = presetArchitecture('nano');
 /** Every optional part of an architecture, in sizes that need padding. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
-import { attendedKeys, attentionTiles, cutIntoPieces } from '../../src/model/step-inputs.ts';
+import { attendedKeys, attentionTiles, cutIntoPieces } from '../../src/model/pass/step-inputs.ts';
 
 const shape = { blockSize: 4, numBlocks: 500, vocabSize: 1000, maxModelLen: 256 };
 const unlimited = { rows: 1e9, attendedKeys: 1e9, logitRows: 1e9 };

@@ -1,9 +1,9 @@
 /** How the sizes of pieces and submits follow the speed of the device, simulated by a faster or slower clock. */
 import { expect, it } from 'vitest';
-import type { RawSpan } from '../../src/measure/spans.ts';
-import type { GemmChoice } from '../../src/model/gemm-forms.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
-import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import type { RawSpan } from '../../src/measure/spans/spans.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import type { GemmChoice } from '../../src/model/kernels/gemm-forms.ts';
+import { SeededWeights } from '../../src/model/weights/seeded-weights.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { createHarness, request, tokens } from './runner-harness.ts';
 

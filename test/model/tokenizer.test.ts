@@ -2,10 +2,15 @@ import { readFileSync } from 'node:fs';
 import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  type PresetName,
+  presetArchitecture,
+  presetNames,
+  presetTokenIds,
+} from '../../src/model/architecture/presets.ts';
 import { loadTokenizer, memorySource, type TextModel } from '../../src/model/load.ts';
-import { presetCharacters, presetTokenizerFiles } from '../../src/model/preset-tokenizer.ts';
-import { type PresetName, presetArchitecture, presetNames, presetTokenIds } from '../../src/model/presets.ts';
-import { Tokenizer } from '../../src/model/tokenizer.ts';
+import { presetCharacters, presetTokenizerFiles } from '../../src/model/text/preset-tokenizer.ts';
+import { Tokenizer } from '../../src/model/text/tokenizer.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 
 describe.each(presetNames)('the tokenizer of %s', (name) => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { WorkEstimate } from '../../src/model/work-estimate.ts';
+import { WorkEstimate } from '../../src/model/pass/work-estimate.ts';
 
 /** Returns the given times in turn, then repeats the last one. */
 function times(...list: number[]): () => Promise<number> {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
-import { onHost, type Span } from '../../src/measure/spans.ts';
+import { onHost, type Span } from '../../src/measure/spans/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
 import type { GeneratedToken, GenerateRequest } from '../../src/router/turn-types.ts';

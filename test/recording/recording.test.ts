@@ -2,7 +2,7 @@ import { expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import { presetArchitecture } from '../../src/model/presets.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { recordingSchema, type SessionEvent } from '../../src/recording/events.ts';
 import { startRecording } from '../../src/recording/recording.ts';

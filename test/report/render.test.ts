@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { CommandSpec } from '../../src/cli/arguments.ts';
+import type { CommandSpec } from '../../src/cli/options/arguments.ts';
 import { changesResults, fieldMeta, runKeys } from '../../src/config/run.ts';
-import { figuresOf } from '../../src/measure/baseline-figures.ts';
-import type { AnyReport } from '../../src/measure/report-kinds.ts';
+import { figuresOf } from '../../src/measure/judging/baseline-figures.ts';
+import type { AnyReport } from '../../src/measure/schemas/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
 import { SETTING_GROUPS, showFigure } from '../../src/report/common.ts';
 import type { CurvePiece } from '../../src/report/document.ts';

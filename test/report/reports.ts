@@ -1,9 +1,9 @@
 /** Whole reports: a run of the fake cluster, and a benchmark built from given times. */
 import { main } from '../../src/cli/app.ts';
-import { comparePair, compareTokens } from '../../src/measure/bench-comparison.ts';
-import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
-import { type MeasuredRequest, summariseMode } from '../../src/measure/bench-summary.ts';
-import { type Report, reportSchema } from '../../src/measure/report.ts';
+import { type BenchReport, benchReportSchema } from '../../src/measure/schemas/bench-report.ts';
+import { type Report, reportSchema } from '../../src/measure/schemas/report.ts';
+import { comparePair, compareTokens } from '../../src/measure/summaries/bench-comparison.ts';
+import { type MeasuredRequest, summariseMode } from '../../src/measure/summaries/bench-summary.ts';
 import { fakeWorld } from '../cli/fake.ts';
 import type { FakeTroubles } from '../cli/fake-cluster.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { atRouter, laneName, onGpu, onHost, onLink } from '../../src/measure/spans.ts';
+import { atRouter, laneName, onGpu, onHost, onLink } from '../../src/measure/spans/spans.ts';
 import { timelineSection } from '../../src/report/timeline.ts';
 
 const engine = (engine_id: string, role: 'prefill' | 'decode') => ({

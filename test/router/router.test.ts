@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
 import { RequestError } from '../../src/errors.ts';
-import { routingSchema } from '../../src/measure/report.ts';
+import { routingSchema } from '../../src/measure/schemas/report.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import type { Placement } from '../../src/router/placement.ts';
 import type { RoutingEvent, RoutingPolicy } from '../../src/router/plan.ts';

@@ -1,9 +1,14 @@
 /** Operator paths, who counts as the operator, and which ports need keys. */
 import { describe, expect, test } from 'vitest';
-import { type AccessOptions, checkAccess } from '../../src/server/access.ts';
-import { createLog } from '../../src/server/log.ts';
+import { type AccessOptions, checkAccess } from '../../src/server/http/access.ts';
+import { createLog } from '../../src/server/http/log.ts';
 import type { Observability } from '../../src/server/observability.ts';
-import { adminApp, isOperator, mountOnClientPort, type OperatorRule } from '../../src/server/operator.ts';
+import {
+  adminApp,
+  isOperator,
+  mountOnClientPort,
+  type OperatorRule,
+} from '../../src/server/operator/operator.ts';
 import { asService, StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

@@ -1,6 +1,6 @@
 /** allowed_token_ids and bad_words, from the request body to the engines' sampling parameters. */
 import { expect, test } from 'vitest';
-import { badWordsTokenIds } from '../../src/server/bad-words.ts';
+import { badWordsTokenIds } from '../../src/server/generation/bad-words.ts';
 import { StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

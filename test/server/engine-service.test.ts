@@ -5,7 +5,7 @@ import { RequestError } from '../../src/errors.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { OneEngineService } from '../../src/server/engine-service.ts';
 import type { HostNames } from '../../src/server/host-names.ts';
-import { comeBack } from '../../src/server/http-error.ts';
+import { comeBack } from '../../src/server/http/http-error.ts';
 import type { GenerationRequest, ServedModel, TextTools } from '../../src/server/service.ts';
 
 const kvTransferParams = {

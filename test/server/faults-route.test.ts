@@ -2,8 +2,8 @@
 import type { Hono } from 'hono';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { FaultBoard, PORT_FAULTS } from '../../src/faults/board.ts';
-import { mountFaults, portFailure } from '../../src/server/faults-route.ts';
-import { adminApp } from '../../src/server/operator.ts';
+import { mountFaults, portFailure } from '../../src/server/operator/faults-route.ts';
+import { adminApp } from '../../src/server/operator/operator.ts';
 import { TestClock } from '../clock.ts';
 import { asService, StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';

@@ -2,8 +2,8 @@ import { beforeEach, expect, it } from 'vitest';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import type { RoutedCandidate, RoutedTurn } from '../../src/router/decision.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
-import { FleetMetrics, type StayingEngine } from '../../src/server/fleet-metrics.ts';
-import { MetricKit } from '../../src/server/metric-kit.ts';
+import { FleetMetrics, type StayingEngine } from '../../src/server/metrics/fleet-metrics.ts';
+import { MetricKit } from '../../src/server/metrics/metric-kit.ts';
 
 let kit: MetricKit;
 let metrics: FleetMetrics;

@@ -3,7 +3,7 @@ import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FaultBoard } from '../../src/faults/board.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
-import { mountFleet } from '../../src/server/fleet-route.ts';
+import { mountFleet } from '../../src/server/operator/fleet-route.ts';
 import { TestClock } from '../clock.ts';
 import { FakeEngine } from '../router/fake-engine.ts';
 

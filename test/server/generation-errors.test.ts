@@ -7,7 +7,7 @@ import {
   RoutingError,
   TransferError,
 } from '../../src/errors.ts';
-import { MOST_BODY_BYTES } from '../../src/server/request-limits.ts';
+import { MOST_BODY_BYTES } from '../../src/server/http/request-limits.ts';
 import { events, StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

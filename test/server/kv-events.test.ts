@@ -2,8 +2,8 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
-import { KvEventLog } from '../../src/server/kv-events.ts';
-import { mountKvEvents } from '../../src/server/kv-events-route.ts';
+import { KvEventLog } from '../../src/server/kv/kv-events.ts';
+import { mountKvEvents } from '../../src/server/kv/kv-events-route.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { appOf, engineService } from './ports.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import { HostNames } from '../../src/server/host-names.ts';
-import { checkKvParams, type ParamsRule } from '../../src/server/kv-params.ts';
+import { checkKvParams, type ParamsRule } from '../../src/server/kv/kv-params.ts';
 
 const peer = (engineId: string, port: number) =>
   ({ engineId, address: { engineId, host: 'localhost', port } }) as ThreadEngine;

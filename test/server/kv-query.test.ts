@@ -1,6 +1,6 @@
 /** POST /kv/query: the answer is what the next request hits. */
 import { describe, expect, it, vi } from 'vitest';
-import { mountKvQuery } from '../../src/server/kv-query.ts';
+import { mountKvQuery } from '../../src/server/kv/kv-query.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { appOf, engineService, post, routerService, text } from './ports.ts';
 

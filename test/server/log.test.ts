@@ -1,6 +1,6 @@
 /** What a server logs about a request. */
 import { expect, test } from 'vitest';
-import { createLog } from '../../src/server/log.ts';
+import { createLog } from '../../src/server/http/log.ts';
 import type { RequestRecord } from '../../src/server/observer.ts';
 
 const record = (storedTokens: number): RequestRecord => ({

@@ -1,9 +1,9 @@
 /** Metrics: their names and buckets against vLLM's, their values against what happened. */
 import { describe, expect, it } from 'vitest';
 import type { EngineStats } from '../../src/host/engine-report.ts';
-import { EngineMetrics } from '../../src/server/engine-metrics.ts';
-import { buckets125, pythonFloat } from '../../src/server/metric-kit.ts';
-import { RouterMetrics } from '../../src/server/router-metrics.ts';
+import { EngineMetrics } from '../../src/server/metrics/engine-metrics.ts';
+import { buckets125, pythonFloat } from '../../src/server/metrics/metric-kit.ts';
+import { RouterMetrics } from '../../src/server/metrics/router-metrics.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { Admission } from '../../src/server/admission.ts';
-import { listenOn } from '../../src/server/listening.ts';
+import { Admission } from '../../src/server/http/admission.ts';
+import { listenOn } from '../../src/server/http/listening.ts';
 import { StubService } from './stub.ts';
 import { stubApp } from './stub-app.ts';
 

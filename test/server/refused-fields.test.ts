@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { serve } from '@hono/node-server';
 import { describe, expect, test } from 'vitest';
-import { createLog } from '../../src/server/log.ts';
+import { createLog } from '../../src/server/http/log.ts';
 import { StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

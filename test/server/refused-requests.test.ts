@@ -1,7 +1,7 @@
 /** Requests refused before they are served: by JSON depth, Content-Type, Origin, Host or min_tokens. */
 import { describe, expect, test } from 'vitest';
-import { createLog } from '../../src/server/log.ts';
-import { adminApp } from '../../src/server/operator.ts';
+import { createLog } from '../../src/server/http/log.ts';
+import { adminApp } from '../../src/server/operator/operator.ts';
 import { asService, StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

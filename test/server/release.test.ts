@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
-import { createLog } from '../../src/server/log.ts';
+import { createLog } from '../../src/server/http/log.ts';
 import { StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 

@@ -1,7 +1,7 @@
 /** Requests that are too large to be valid are refused on every path before any work is done on them. */
 import { describe, expect, test } from 'vitest';
-import { mountKvQuery } from '../../src/server/kv-query.ts';
-import { MOST_MESSAGES, MOST_PARTS, mostBodyBytes } from '../../src/server/request-limits.ts';
+import { MOST_MESSAGES, MOST_PARTS, mostBodyBytes } from '../../src/server/http/request-limits.ts';
+import { mountKvQuery } from '../../src/server/kv/kv-query.ts';
 import { asService, StubService } from './stub.ts';
 import { CHAT, post, stubApp } from './stub-app.ts';
 

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { checkServer, enginePorts } from '../../src/server/ports.ts';
+import { checkServer, enginePorts } from '../../src/server/http/ports.ts';
 
 const engine = (name: string) => ({
   name,

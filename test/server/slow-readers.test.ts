@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { listenOn } from '../../src/server/listening.ts';
+import { listenOn } from '../../src/server/http/listening.ts';
 import { StubService } from './stub.ts';
 import { stubApp } from './stub-app.ts';
 

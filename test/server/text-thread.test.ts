@@ -6,8 +6,8 @@ import { loadTokenizer } from '../../src/model/load.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { startTextThread } from '../../src/platform/node/threads.ts';
 import { PromptBuilder } from '../../src/router/prompts.ts';
-import { TextThread } from '../../src/server/text-thread.ts';
-import { SHORT_TEXT, textTools } from '../../src/server/text-tools.ts';
+import { TextThread } from '../../src/server/text/text-thread.ts';
+import { SHORT_TEXT, textTools } from '../../src/server/text/text-tools.ts';
 
 const recall = loadTokenizer('recall', directorySource('models/recall'));
 const open = new AbortController().signal;

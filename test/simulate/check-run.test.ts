@@ -1,8 +1,8 @@
 /** Negative controls: each check after a run can fail. */
 import { describe, expect, it } from 'vitest';
-import { checkRun, checkSame } from '../../src/simulate/check-run.ts';
-import { Collector } from '../../src/simulate/collector.ts';
-import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { checkRun, checkSame } from '../../src/simulate/results/check-run.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
+import { outcomeOf } from '../../src/simulate/results/outcome.ts';
 import { greedy, simulated, turn } from './simulated.ts';
 
 const request = { conversationId: 'a', promptTokenIds: [8, 9, 10], sampling: greedy(3) };

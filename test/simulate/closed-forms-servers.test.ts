@@ -2,8 +2,8 @@
 
 import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { describe, expect, it } from 'vitest';
-import { Collector } from '../../src/simulate/collector.ts';
-import { serveArrivals } from '../../src/simulate/load.ts';
+import { serveArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
 import { Random } from '../../src/workload/random.ts';
 import { simulated } from './simulated.ts';
 

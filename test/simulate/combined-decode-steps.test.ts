@@ -1,9 +1,9 @@
 /** Decode steps computed together give the same as single steps, to the bit, even if much else happens as they end. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
-import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
-import { type Arriving, poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { type Arriving, poissonArrivals, serveArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { type Fleet, simulated } from './simulated.ts';

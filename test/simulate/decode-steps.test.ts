@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { StepShape } from '../../src/simulate/costs/types.ts';
-import { DecodeSteps } from '../../src/simulate/decode-steps.ts';
+import { DecodeSteps } from '../../src/simulate/engines/decode-steps.ts';
 
 const stepMs = ({ decodes, decodeContext }: StepShape): number => 0.1 + 0.3 * decodes + 1e-3 * decodeContext;
 const shapeOf = (decodes: number, decodeContext: number): StepShape => {

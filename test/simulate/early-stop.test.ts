@@ -1,9 +1,9 @@
 /** A plan counts the same whether a simulation serves all requests to the end or not; step times may be drawn. */
 import { describe, expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
-import { Collector } from '../../src/simulate/collector.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
-import { poissonArrivals } from '../../src/simulate/load.ts';
+import { poissonArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
 import { type Load, type SimulationWorld, simulateOnce } from '../../src/simulate/run.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';

@@ -9,9 +9,9 @@ import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../src/lab/
 import type { Script } from '../../src/lab/faults/script.ts';
 import type { Callers } from '../../src/lab/faults/storm.ts';
 import type { GenerateRequest } from '../../src/router/turn-types.ts';
-import { Answers } from '../../src/simulate/answers.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
-import { StormyLoad } from '../../src/simulate/stormy-load.ts';
+import { Answers } from '../../src/simulate/engines/answers.ts';
+import { StormyLoad } from '../../src/simulate/load/stormy-load.ts';
 import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BenchSample } from '../../src/measure/bench-mode-schema.ts';
-import type { BenchReport } from '../../src/measure/bench-report.ts';
+import type { BenchSample } from '../../src/measure/schemas/bench-mode-schema.ts';
+import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
 import { fitReport } from '../../src/simulate/costs/fit-report.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 

@@ -1,13 +1,13 @@
 /** Bugs that users found in other engine simulators, each checked here (others: clock, closed-forms, simulate-trace). */
 import { describe, expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
-import type { Span, TurnSide } from '../../src/measure/spans.ts';
-import { Collector } from '../../src/simulate/collector.ts';
-import { checkEngines } from '../../src/simulate/invariants.ts';
-import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
-import { outcomeOf } from '../../src/simulate/outcome.ts';
+import type { Span, TurnSide } from '../../src/measure/spans/spans.ts';
+import { checkEngines } from '../../src/simulate/engines/invariants.ts';
+import { type Arriving, serveArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
+import { outcomeOf } from '../../src/simulate/results/outcome.ts';
+import { summarise } from '../../src/simulate/results/summary.ts';
 import type { SimulationSettings } from '../../src/simulate/settings.ts';
-import { summarise } from '../../src/simulate/summary.ts';
 import { request } from '../engine/fakes.ts';
 import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 

@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { commonPrefixLength, joined, written } from '../../src/config/token-ids.ts';
 import { extendHashes } from '../../src/engine/block-hash.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
-import { Answers } from '../../src/simulate/answers.ts';
-import { simulatedHasher } from '../../src/simulate/digests.ts';
-import { ListedTokens } from '../../src/simulate/listed-tokens.ts';
+import { Answers } from '../../src/simulate/engines/answers.ts';
+import { simulatedHasher } from '../../src/simulate/tokens/digests.ts';
+import { ListedTokens } from '../../src/simulate/tokens/listed-tokens.ts';
 
 const answers = new Answers(8, 1_000_000);
 /** Of three tokens, so that lists share prefixes, are prefixes of each other, or are equal. */

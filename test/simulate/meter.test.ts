@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../src/simulate/clock.ts';
-import { EngineMeter } from '../../src/simulate/meter.ts';
+import { EngineMeter } from '../../src/simulate/engines/meter.ts';
 
 const QUEUES = { running: 2, waiting: 1, waitingForRemote: 0, freeBlocks: 5, numBlocks: 10 };
 

@@ -2,10 +2,10 @@
 import { expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
-import { poissonArrivals } from '../../src/simulate/load.ts';
-import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { poissonArrivals } from '../../src/simulate/load/load.ts';
+import { outcomeOf } from '../../src/simulate/results/outcome.ts';
+import { summarise } from '../../src/simulate/results/summary.ts';
 import { type SimulationWorld, simulateOnce } from '../../src/simulate/run.ts';
-import { summarise } from '../../src/simulate/summary.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { evenTrace } from './plan/planned.ts';
 import { fleetOptions } from './simulated.ts';

@@ -1,7 +1,7 @@
 /** A load written as a trace and replayed gives the same run. */
 import { expect, it } from 'vitest';
-import { Collector } from '../../src/simulate/collector.ts';
-import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
+import { type Arriving, serveArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
 import { serveLoad } from '../../src/simulate/run.ts';
 import { Random } from '../../src/workload/random.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Request } from '../../src/engine/request.ts';
 import { withDefaults } from '../../src/engine/sampling.ts';
-import { simulatedHasher } from '../../src/simulate/digests.ts';
-import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
+import { simulatedHasher } from '../../src/simulate/tokens/digests.ts';
+import { SegmentedTokens } from '../../src/simulate/tokens/segmented-tokens.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 
 const BLOCK_SIZE = 4;

@@ -1,11 +1,11 @@
 /** Engines that join and leave on a virtual clock, by hand and by the autoscalers of real fleets. */
 import { describe, expect, it } from 'vitest';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
-import { Collector } from '../../src/simulate/collector.ts';
-import { exactly, poissonArrivals, serveArrivals, serveTurn } from '../../src/simulate/load.ts';
-import { outcomeOf } from '../../src/simulate/outcome.ts';
-import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
-import { summarise } from '../../src/simulate/summary.ts';
+import { exactly, poissonArrivals, serveArrivals, serveTurn } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
+import { outcomeOf } from '../../src/simulate/results/outcome.ts';
+import { summarise } from '../../src/simulate/results/summary.ts';
+import { SegmentedTokens } from '../../src/simulate/tokens/segmented-tokens.ts';
 import { Random } from '../../src/workload/random.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 import type { Segment } from '../../src/workload/traces/types.ts';

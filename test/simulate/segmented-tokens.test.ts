@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { commonPrefixLength, joined, type TokenIds } from '../../src/config/token-ids.ts';
 import { extendHashes } from '../../src/engine/block-hash.ts';
 import { growingTokens } from '../../src/engine/growing-tokens.ts';
-import { simulatedClaims, simulatedHasher } from '../../src/simulate/digests.ts';
-import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
+import { simulatedClaims, simulatedHasher } from '../../src/simulate/tokens/digests.ts';
+import { SegmentedTokens } from '../../src/simulate/tokens/segmented-tokens.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 
 /** A vocabulary so large that no two places drawn here have the same token by chance. */

@@ -2,12 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
-import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { profileOf } from '../../src/simulate/costs/profile.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
-import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load/load.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { BLOCK_BYTES, type Fleet, greedy, simulated, turn } from './simulated.ts';

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
-import { Collector } from '../../src/simulate/collector.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { StepShape } from '../../src/simulate/costs/types.ts';
-import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load/load.ts';
 import type { PastRouting } from '../../src/simulate/replayed-routing.ts';
+import { Collector } from '../../src/simulate/results/collector.ts';
+import { chosenIn, compared, ranking, validate } from '../../src/simulate/results/validate.ts';
 import type { SimulationWorld } from '../../src/simulate/run.ts';
-import { chosenIn, compared, ranking, validate } from '../../src/simulate/validate.ts';
 import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Collector } from '../../src/simulate/collector.ts';
-import { verdictOf } from '../../src/simulate/verdict.ts';
+import type { Collector } from '../../src/simulate/results/collector.ts';
+import { verdictOf } from '../../src/simulate/results/verdict.ts';
 
 type MsOf = (startMs: number, turn: number, conversation: number) => number;
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { halfToFloat } from '../../src/model/half.ts';
+import { halfToFloat } from '../../src/model/weights/half.ts';
 import { flipOneBit, withFault } from '../../src/transport/faults.ts';
 import type { BlockMemory } from '../../src/transport/types.ts';
 

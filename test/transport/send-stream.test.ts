@@ -1,6 +1,6 @@
 /** Sending the blocks of a sequence as they become available, and the spans of a chunk's stages. No channel. */
 import { describe, expect, it } from 'vitest';
-import type { RawSpan } from '../../src/measure/spans.ts';
+import type { RawSpan } from '../../src/measure/spans/spans.ts';
 import { cutIntoChunks } from '../../src/transport/chunks.ts';
 import type { ChunkMessage, HolderTimes } from '../../src/transport/messages.ts';
 import { sendStream } from '../../src/transport/send-stream.ts';

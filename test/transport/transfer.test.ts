@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 
-import { laneName, type RawSpan } from '../../src/measure/spans.ts';
+import { laneName, type RawSpan } from '../../src/measure/spans/spans.ts';
 import { TestClock } from '../clock.ts';
 
 import {

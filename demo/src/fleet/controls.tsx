@@ -3,7 +3,7 @@ import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { POLICIES } from '../../../src/router/policies/registry.ts';
 import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
 import { ChoiceField, NumberField } from '../panels/fields.tsx';
-import { costsHere } from '../session/costs.ts';
+import { costsHere } from '../session/experiments/costs.ts';
 import type { Session } from '../session/types.ts';
 import { plural } from '../views/format.ts';
 import { EnginesChoice } from './engines-choice.tsx';

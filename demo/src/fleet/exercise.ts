@@ -1,7 +1,7 @@
 /** Compares routers under the same load, simulated in a separate thread so that the watched fleet keeps running. */
 import { batch, type ReadonlySignal, signal } from '@preact/signals';
 import type { Comparison } from '../../../src/simulate/live/compare.ts';
-import { costsHere } from '../session/costs.ts';
+import { costsHere } from '../session/experiments/costs.ts';
 import { comparedOf, type FleetSettings, liveOf } from './settings.ts';
 import { type FleetThread, startThread } from './thread.ts';
 

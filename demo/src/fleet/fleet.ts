@@ -4,7 +4,7 @@ import { messageOf } from '../../../src/errors.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/view.ts';
 import { changeHash, type HashChange } from '../session/address.ts';
-import { costsHere } from '../session/costs.ts';
+import { costsHere } from '../session/experiments/costs.ts';
 import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
 import { reducedMotion } from '../views/palette.ts';

@@ -1,7 +1,7 @@
 /** Times to the first token over a fleet's time, on uPlot: lines, the SLO, and events. Created once, then given new data. */
 import '../views/locale.ts'; // before uPlot
 import uPlot from 'uplot';
-import { axisIn, followWidth } from '../views/chart-parts.ts';
+import { axisIn, followWidth } from '../views/crossover/chart-parts.ts';
 import { font } from '../views/fonts.ts';
 import { timed } from '../views/frame-meter.ts';
 import { type Palette, readPalette } from '../views/palette.ts';

@@ -4,9 +4,6 @@ import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/view.ts';
 import type { BlockView } from '../session/types.ts';
-import { BlockLayer, type DrawnBlock } from '../views/block-layer.ts';
-import type { Stored } from '../views/describe-block.ts';
-import { drawBlockFocus } from '../views/draw-block.ts';
 import type { Frame } from '../views/frame.ts';
 import {
   type ArrowKey,
@@ -19,6 +16,9 @@ import {
   neighbour,
   type Point,
 } from '../views/geometry.ts';
+import { BlockLayer, type DrawnBlock } from '../views/stage/block-layer.ts';
+import type { Stored } from '../views/stage/describe-block.ts';
+import { drawBlockFocus } from '../views/stage/draw-block.ts';
 
 const PADDING = 4;
 

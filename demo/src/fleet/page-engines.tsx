@@ -1,6 +1,6 @@
 /** Runs the fleet's settings on the page's own P and D, and measures costs on them for the simulation. */
 import { useSignal } from '@preact/signals';
-import { costsHere } from '../session/costs.ts';
+import { costsHere } from '../session/experiments/costs.ts';
 import { enginesNeeded, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import type { Fleet } from './fleet.ts';

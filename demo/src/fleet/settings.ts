@@ -4,7 +4,7 @@ import { anyNumber, oneOf, wholeNumber } from '../../../src/config/fields.ts';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
 import { EVICTIONS } from '../../../src/config/store.ts';
 import { ConfigError } from '../../../src/errors.ts';
-import { presetArchitecture } from '../../../src/model/presets.ts';
+import { presetArchitecture } from '../../../src/model/architecture/presets.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
 import { checkRoom, longestOf } from '../../../src/simulate/live/room.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type LiveLoadSettings,
   type LiveSettings,
 } from '../../../src/simulate/live/settings.ts';
-import type { CostsHere } from '../session/costs.ts';
+import type { CostsHere } from '../session/experiments/costs.ts';
 
 /** Simulated seconds per second of wall time. */
 export const PACES = ['1/10', '1', '5', '20'] as const;

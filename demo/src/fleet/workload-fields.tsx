@@ -2,7 +2,7 @@
 import { EVICTIONS } from '../../../src/config/store.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
 import { ChoiceField, NumberField } from '../panels/fields.tsx';
-import { costsHere } from '../session/costs.ts';
+import { costsHere } from '../session/experiments/costs.ts';
 import { plural } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
 import { costsInWords, type FleetSettings, MEASURED, MOST_ENGINES, REAL_MOST } from './settings.ts';

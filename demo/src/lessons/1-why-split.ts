@@ -1,4 +1,4 @@
-import { stallVerdict } from '../views/stall.ts';
+import { stallVerdict } from '../views/stall/stall.ts';
 import { handedOver } from './conditions.ts';
 import type { LessonContent, Seen } from './types.ts';
 

@@ -1,4 +1,4 @@
-import { storedTokens } from '../../../src/measure/stored-tokens.ts';
+import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
 import type { StoreView } from '../session/types.ts';
 import { bytes, plural } from '../views/format.ts';
 import { askThreeTimes } from './ask.ts';

@@ -1,8 +1,8 @@
 /** Checks on the session's state that decide whether a lesson's step was seen. No DOM. */
 
-import { isConversation } from '../session/conversation.ts';
+import { isConversation } from '../session/conversation/conversation.ts';
 import type { SessionState, TurnReport, TurnView } from '../session/types.ts';
-import { verdictOf } from '../views/verdict.ts';
+import { verdictOf } from '../views/race/verdict.ts';
 import type { Seen } from './types.ts';
 
 export function lookAt(state: SessionState, sinceMs: number, earlier: readonly TurnView[] = []): Seen {

@@ -1,7 +1,7 @@
 /** The conversation so far, suggested questions, and the message field. */
 import { useSignal } from '@preact/signals';
-import { isConversation, talksOf } from '../session/conversation.ts';
-import { ABILITIES } from '../session/suggestions.ts';
+import { isConversation, talksOf } from '../session/conversation/conversation.ts';
+import { ABILITIES } from '../session/conversation/suggestions.ts';
 import type { Session } from '../session/types.ts';
 import { TurnList } from './turn-list.tsx';
 

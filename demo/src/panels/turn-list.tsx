@@ -1,13 +1,13 @@
 /** The conversation so far. Follows the newest turn; every word can be pointed at with the mouse or the keyboard. */
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { storedTokens } from '../../../src/measure/stored-tokens.ts';
+import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
+import { beyond } from '../session/conversation/suggestions.ts';
 import { type LitWords, litKey, litWords } from '../session/pointing.ts';
-import { beyond } from '../session/suggestions.ts';
 import type { Part, Pointed, Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { plainly } from '../views/plain-words.ts';
-import { StageBar } from '../views/stage-bar.tsx';
+import { StageBar } from '../views/race/stage-bar.tsx';
 import { reader } from '../views/story.ts';
 import { Said, Words } from './words.tsx';
 

@@ -3,9 +3,9 @@
  * conversation's KV is restored afterwards.
  */
 import { messageOf } from '../../../src/errors.ts';
+import type { Talk } from './conversation/talk.ts';
 import { checkedSettings } from './hash.ts';
 import { asked, type Settings } from './settings.ts';
-import type { Talk } from './talk.ts';
 import type { Workbench } from './workbench.ts';
 
 export class Changes {

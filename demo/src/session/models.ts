@@ -1,7 +1,7 @@
 /** Sources of the page's models: presets need no files, recall is hosted with the page, others are dropped or fetched. */
 import { didYouMean } from '../../../src/config/fields.ts';
 import { ModelError } from '../../../src/errors.ts';
-import { isPreset, presetNames } from '../../../src/model/presets.ts';
+import { isPreset, presetNames } from '../../../src/model/architecture/presets.ts';
 import { blobSource, type ModelFiles } from '../../../src/platform/browser/blobs.ts';
 import { type FetchProgress, fetchModel } from '../../../src/platform/browser/fetch-model.ts';
 import type { FileSource } from '../../../src/platform/types.ts';

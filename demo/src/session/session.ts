@@ -6,16 +6,16 @@
 import { messageOf } from '../../../src/errors.ts';
 import { Breaking } from './breaking.ts';
 import { Changes, sameEngines } from './changes.ts';
+import { suggest } from './conversation/suggestions.ts';
+import { Talk } from './conversation/talk.ts';
+import type { Measuring } from './experiments/measuring.ts';
 import { fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
-import type { Measuring } from './measuring.ts';
 import { modelUrl } from './models.ts';
-import { Replays } from './replays.ts';
+import { Replays } from './playback/replays.ts';
 import { defaultSettings, type Settings } from './settings.ts';
 import { enginesNeeded, fleetShown, needEngines, once } from './shown.ts';
-import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
-import { Talk } from './talk.ts';
 import type { Pointed, Role, Session, SessionActions, SessionState } from './types.ts';
 import { Workbench } from './workbench.ts';
 
@@ -166,21 +166,21 @@ class PageActions implements SessionActions {
     await this.#measure('Racing: recompute against pull', async (measuring) => {
       const history = await this.#talk.history(measuring.signal);
       const question = suggest(measuring.settings.model, history)[0]!;
-      const { runRace } = await import('./race.ts');
+      const { runRace } = await import('./experiments/race.ts');
       await runRace({ ...measuring, history, question });
     });
   }
 
   async runStall(): Promise<void> {
     await this.#measure('Two users: one gets an answer, the other pastes a long text', async (measuring) => {
-      const { runStall } = await import('./stall.ts');
+      const { runStall } = await import('./experiments/stall.ts');
       await runStall(measuring);
     });
   }
 
   async runCrossover(): Promise<void> {
     await this.#measure('Measuring both ways with growing histories', async (measuring) => {
-      const { runCrossover } = await import('./crossover.ts');
+      const { runCrossover } = await import('./experiments/crossover.ts');
       await runCrossover(measuring);
     });
   }
@@ -190,7 +190,7 @@ class PageActions implements SessionActions {
     await this.#started;
     if (!this.#bench.engines.running) return;
     await this.#measure('Measuring the times of steps and copies', async (measuring) => {
-      const { measureCosts } = await import('./costs.ts');
+      const { measureCosts } = await import('./experiments/costs.ts');
       await measureCosts(measuring);
     });
   }

@@ -1,7 +1,7 @@
 /** Applies session events to the page's signals, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
-import { isConversation } from './conversation.ts';
+import { isConversation } from './conversation/conversation.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import { countBytes, isOfStore, withTransfer } from './transfers.ts';
 import { resumed, withTurn } from './turns.ts';

@@ -4,7 +4,7 @@
  * since the session began (`nowMs`).
  */
 import type { ReadonlySignal } from '@preact/signals';
-import type { Span, TurnSide } from '../../../src/measure/spans.ts';
+import type { Span, TurnSide } from '../../../src/measure/spans/spans.ts';
 import type {
   BlockView,
   EngineStatsView,
@@ -17,7 +17,7 @@ import type {
 import type { Crossover, Race, Stall } from '../../../src/recording/experiments.ts';
 import type { Settings } from './settings.ts';
 
-export type { Span, TurnSide } from '../../../src/measure/spans.ts';
+export type { Span, TurnSide } from '../../../src/measure/spans/spans.ts';
 export type {
   BlockView,
   EngineStatsView,

@@ -9,8 +9,8 @@ import { lessonSettings } from '../lessons/list.ts';
 import { changeHash, type HashChange } from './address.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
-import { Playback } from './playback.ts';
-import { MOST_EVENTS } from './played-events.ts';
+import { Playback } from './playback/playback.ts';
+import { MOST_EVENTS } from './playback/played-events.ts';
 import { defaultSettings, type Settings } from './settings.ts';
 import { clearEngines, clearMeasured, createState, type WritableState } from './state.ts';
 
@@ -164,7 +164,7 @@ export class Workbench {
     const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
     const { events, cut } = this.playback.told();
     try {
-      const { download, recordingOf } = await import('./log.ts');
+      const { download, recordingOf } = await import('./playback/log.ts');
       download(
         `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
         JSON.stringify(recordingOf(events, title), toMicroseconds),

@@ -5,14 +5,14 @@
 import type { ComponentChildren } from 'preact';
 import { fleetShown } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
-import { CrossoverView } from './crossover-view.tsx';
-import { EnginesView } from './engines-view.tsx';
+import { CrossoverView } from './crossover/crossover-view.tsx';
 import { Foot } from './foot.tsx';
 import { NumbersView } from './numbers-view.tsx';
-import { RaceView } from './race-view.tsx';
-import { StallView } from './stall-view.tsx';
+import { RaceView } from './race/race-view.tsx';
+import { EnginesView } from './stage/engines-view.tsx';
+import { StallView } from './stall/stall-view.tsx';
 import { StoryView } from './story-view.tsx';
-import { TimelineView } from './timeline-view.tsx';
+import { TimelineView } from './timeline/timeline-view.tsx';
 
 export interface AppProps {
   session: Session;

@@ -1,6 +1,6 @@
 /** Measured values for the page's figures. */
 import type { Crossover, TransferView } from '../session/types.ts';
-import type { CrossoverPoint } from './crossover-math.ts';
+import type { CrossoverPoint } from './crossover/crossover-math.ts';
 
 /** How long an ended transfer moved bytes, milliseconds. A streamed transfer as a whole also includes P's computing. */
 export const movedMs = ({ startMs, endMs, movingMs }: TransferView): number =>

@@ -1,13 +1,13 @@
 /** The table of numbers for the class, filled in from measurements. Values that were not measured stay empty. No DOM. */
 
-import { isConversation } from '../session/conversation.ts';
+import { isConversation } from '../session/conversation/conversation.ts';
 import type { Crossover, Machine, Race, RaceLane, TransferView, TurnView } from '../session/types.ts';
-import { crossover as crossing } from './crossover-math.ts';
-import { type Direction, directionOf } from './direction.ts';
+import { crossover as crossing } from './crossover/crossover-math.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
-import { isModelled } from './stage-names.ts';
-import { verdictOf } from './verdict.ts';
+import { isModelled } from './race/stage-names.ts';
+import { verdictOf } from './race/verdict.ts';
+import { type Direction, directionOf } from './stage/direction.ts';
 
 export interface NumberRow {
   what: string;

@@ -3,7 +3,7 @@
  * saved. This happens once, and only if the user did nothing: an address with settings, a lesson or a question stops it.
  */
 import { effect } from '@preact/signals';
-import { isConversation } from '../session/conversation.ts';
+import { isConversation } from '../session/conversation/conversation.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { Session, SessionState } from '../session/types.ts';
 

@@ -1,14 +1,14 @@
 /** The page's headline: what just happened, for a newcomer, with measured values only. No DOM. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
-import { storedTokens } from '../../../src/measure/stored-tokens.ts';
-import { isConversation } from '../session/conversation.ts';
+import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
+import { isConversation } from '../session/conversation/conversation.ts';
 import type { Mode, Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
-import { isModelled } from './stage-names.ts';
-import { stallVerdict } from './stall.ts';
-import { sameAnswer, verdictOf } from './verdict.ts';
+import { isModelled } from './race/stage-names.ts';
+import { sameAnswer, verdictOf } from './race/verdict.ts';
+import { stallVerdict } from './stall/stall.ts';
 
 export interface Story {
   /** The headline's colour: the engine or event that it is about. */

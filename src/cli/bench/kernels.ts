@@ -7,12 +7,12 @@ import { ConfigError } from '../../errors.ts';
 import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { median } from '../../measure/statistics.ts';
-import { type AdapterForm, adapterForm } from '../../model/kernel-variants.ts';
+import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../format.ts';
-import { type Column, left, plainStyle, renderTable, right } from '../table.ts';
+import { formatMs } from '../output/format.ts';
+import { type Column, left, plainStyle, renderTable, right } from '../output/table.ts';
 import {
   type AttentionFigure,
   type AttentionShape,

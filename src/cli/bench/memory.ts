@@ -10,8 +10,8 @@ import { loadArchitecture } from '../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { makeConversations } from '../../workload/random-conversations.ts';
 import type { TokenConversation } from '../../workload/types.ts';
-import { formatBytes, formatCount } from '../format.ts';
-import { plainStyle, renderTable, right } from '../table.ts';
+import { formatBytes, formatCount } from '../output/format.ts';
+import { plainStyle, renderTable, right } from '../output/table.ts';
 import { liveMemory } from './live-memory.ts';
 import { benchOptions, report, runBench } from './options.ts';
 

@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
-import { formatInterval, formatMs } from '../format.ts';
-import { checkWritable } from '../user-files.ts';
+import { checkWritable } from '../node/user-files.ts';
+import { formatInterval, formatMs } from '../output/format.ts';
 
 export interface BenchOptions {
   /** The model; '' if the benchmark runs no engine. */

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { ConfigError, InternalError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { left, plainStyle, renderTable, right } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import type { FromContender, ToContender } from './peers/child.ts';

@@ -12,7 +12,7 @@ import { seededDraws } from '../../router/policies/definition.ts';
 import { makePolicy } from '../../router/policies/registry.ts';
 import { PrefixIndex } from '../../router/prefix-index.ts';
 import { EngineViews } from '../../router/views.ts';
-import { left, plainStyle, renderTable, right } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 /** Numbers of engines, with the microseconds that a routing may take. */

@@ -12,8 +12,8 @@ import { median } from '../../measure/statistics.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { bundled } from '../../platform/node/paths.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../format.ts';
-import { left, plainStyle, renderTable, right } from '../table.ts';
+import { formatMs } from '../output/format.ts';
+import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import type { FromChild, StartTimes } from './start/child.ts';
 

@@ -15,7 +15,7 @@ import { BlockCatalog } from '../../store/catalog.ts';
 import { makeEviction } from '../../store/eviction/make.ts';
 import { heldPrefix } from '../../store/held-prefix.ts';
 import { Random } from '../../workload/random.ts';
-import { left, plainStyle, renderTable, right } from '../table.ts';
+import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import { engineLines, measureWithEngines } from './store/engines.ts';
 import { folderLines, measureFolder } from './store/folder.ts';

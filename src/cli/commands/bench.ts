@@ -1,16 +1,16 @@
 /** `kvferry bench`: vLLM's multi-turn benchmark in each mode, in alternating rounds. */
 import type { RunConfig } from '../../config/run.ts';
 import { ownChecksPass } from '../../report/checks.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { textOutput } from '../json-option.ts';
 import { benchEngines } from '../multiturn/cluster-bench.ts';
 import { benchServer } from '../multiturn/endpoint-bench.ts';
 import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
-import { prepareOutputs } from '../outputs.ts';
-import { linksOf } from '../settings.ts';
-import { refuseUnused, unusedByBench } from '../unused-options.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { linksOf } from '../options/settings.ts';
+import { refuseUnused, unusedByBench } from '../options/unused-options.ts';
+import { textOutput } from '../output/json-option.ts';
+import { prepareOutputs } from '../output/outputs.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',

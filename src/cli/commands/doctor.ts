@@ -4,12 +4,12 @@ import type { RunConfig } from '../../config/run.ts';
 import { KvferryError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterInfo } from '../../fleet/types.ts';
-import type { CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { advise, type DoctorFindings, doctorLines } from '../doctor-output.ts';
-import type { CopyRateFinding } from '../doctor-types.ts';
-import { textOutput, writeJson } from '../json-option.ts';
-import { createProgress, type Progress } from '../progress.ts';
+import { advise, type DoctorFindings, doctorLines } from '../doctor/doctor-output.ts';
+import type { CopyRateFinding } from '../doctor/doctor-types.ts';
+import type { CommandSpec } from '../options/arguments.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { createProgress, type Progress } from '../output/progress.ts';
 import { startingLine } from '../start-cluster.ts';
 
 export const doctorSpec: CommandSpec = {

@@ -7,7 +7,6 @@ import { didYouMean } from '../../config/fields.ts';
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { aibrixFiles } from '../export/aibrix.ts';
 import { dynamoFiles } from '../export/dynamo.ts';
@@ -16,6 +15,7 @@ import { llmDFiles } from '../export/llm-d.ts';
 import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
 import { workloadDefaults } from '../multiturn/settings.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {

@@ -2,27 +2,27 @@
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
-import type { PlanReport } from '../../measure/plan-report.ts';
+import type { PlanReport } from '../../measure/schemas/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { fewestEngines } from '../../simulate/plan/fewest.ts';
 import { bestGoodput } from '../../simulate/plan/goodput.ts';
 import { type Round, samplesOf } from '../../simulate/plan/halving.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { textOutput, writeJson } from '../json-option.ts';
-import { checkFiles } from '../outputs.ts';
-import { writePages } from '../pages.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../options/unused-options.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { checkFiles } from '../output/outputs.ts';
+import { writePages } from '../output/pages.ts';
+import { createProgress } from '../output/progress.ts';
 import { commandsFor } from '../plan/commands.ts';
 import { planDocument } from '../plan/document.ts';
 import { printPlan } from '../plan/output.ts';
 import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } from '../plan/report.ts';
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
-import { createProgress } from '../progress.ts';
-import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused-options.ts';
 
 /** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;

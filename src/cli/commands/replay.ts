@@ -7,18 +7,18 @@ import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
 import { ownChecksPass } from '../../report/checks.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
-import { textOutput } from '../json-option.ts';
 import { printBench } from '../multiturn/output.ts';
 import { watchSession } from '../multiturn/watch.ts';
-import { prepareOutputs } from '../outputs.ts';
-import { createProgress } from '../progress.ts';
-import { preparePullPolicy } from '../pull-policy.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { preparePullPolicy } from '../options/pull-policy.ts';
+import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../options/unused-options.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import { textOutput } from '../output/json-option.ts';
+import { prepareOutputs } from '../output/outputs.ts';
+import { createProgress } from '../output/progress.ts';
 import { startCluster } from '../start-cluster.ts';
 import { type Given, type NamedTrace, openNamedTrace } from '../trace/open.ts';
-import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused-options.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',

@@ -1,15 +1,15 @@
 /** `kvferry report`: renders a saved JSON report as HTML, Markdown or JUnit, and checks assertions. Runs nothing. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { modelOf } from '../../measure/baseline.ts';
-import { parseReport } from '../../measure/report-kinds.ts';
+import { modelOf } from '../../measure/judging/baseline.ts';
+import { parseReport } from '../../measure/schemas/report-kinds.ts';
 import { checksOf } from '../../report/checks.ts';
 import { documentOf } from '../../report/render.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { WIDTH, wrap } from '../format.ts';
-import { textOutput } from '../json-option.ts';
-import { keepInputs, prepareOutputs } from '../outputs.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { WIDTH, wrap } from '../output/format.ts';
+import { textOutput } from '../output/json-option.ts';
+import { keepInputs, prepareOutputs } from '../output/outputs.ts';
 
 export const reportSpec: CommandSpec = {
   usage: 'report <file>',

@@ -11,26 +11,26 @@ import { finalIntegrity } from '../../lab/integrity.ts';
 import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
 import { compareWindows, lacksForAllKv } from '../../lab/windows.ts';
-import { LogitKeeper } from '../../measure/comparison.ts';
-import type { RunReport } from '../../measure/report.ts';
-import { withoutAudited } from '../../measure/summary.ts';
-import { TimelineKeeper } from '../../measure/turn-timeline.ts';
+import type { RunReport } from '../../measure/schemas/report.ts';
+import { TimelineKeeper } from '../../measure/spans/turn-timeline.ts';
+import { LogitKeeper } from '../../measure/summaries/comparison.ts';
+import { withoutAudited } from '../../measure/summaries/summary.ts';
 import type { Conversation } from '../../workload/types.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { textOutput } from '../json-option.ts';
-import { prepareOutputs } from '../outputs.ts';
-import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
-import { createProgress, type Progress } from '../progress.ts';
-import { preparePullPolicy } from '../pull-policy.ts';
-import { wantOneRouting } from '../settings.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { preparePullPolicy } from '../options/pull-policy.ts';
+import { wantOneRouting } from '../options/settings.ts';
+import { refuseUnused, unusedByRun } from '../options/unused-options.ts';
+import { formatSeconds, plural, WIDTH, wrap } from '../output/format.ts';
+import { textOutput } from '../output/json-option.ts';
+import { prepareOutputs } from '../output/outputs.ts';
+import { NO_TIMESTAMPS, profileLines } from '../output/profile.ts';
+import { createProgress, type Progress } from '../output/progress.ts';
+import { plainStyle } from '../output/table.ts';
+import { followSpans, type Tracing } from '../run/tracing.ts';
+import { checkFits, chooseConversations, longestAnswer, mostOutputTokens } from '../run/workload.ts';
 import { startCluster } from '../start-cluster.ts';
-import { plainStyle } from '../table.ts';
-import { followSpans, type Tracing } from '../tracing.ts';
-import { refuseUnused, unusedByRun } from '../unused-options.ts';
-import { checkFits, chooseConversations, longestAnswer, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
   usage: 'run',
@@ -142,7 +142,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const tables = textOutput(config, deps);
     // Needed only at the end, so loaded late.
     const [{ printReport }, { ownChecksPass }] = await Promise.all([
-      import('../run-output.ts'),
+      import('../run/run-output.ts'),
       import('../../report/checks.ts'),
     ]);
     printReport(report, conversations, tables, deps.color);

@@ -4,19 +4,19 @@ import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
-import { createLog, type ExplainingLog } from '../../server/log.ts';
+import { createLog, type ExplainingLog } from '../../server/http/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { textOutput, writeJson } from '../json-option.ts';
-import { createProgress, type Progress } from '../progress.ts';
-import { preparePullPolicy } from '../pull-policy.ts';
-import { routingFields, turnOf, turnRoutingLines } from '../routing-table.ts';
-import { scalingFields, scalingLines } from '../scaling-table.ts';
-import { wantOneRouting } from '../settings.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { preparePullPolicy } from '../options/pull-policy.ts';
+import { wantOneRouting } from '../options/settings.ts';
+import { refuseUnused, unusedByServe } from '../options/unused-options.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { createProgress, type Progress } from '../output/progress.ts';
+import { routingFields, turnOf, turnRoutingLines } from '../output/routing-table.ts';
+import { scalingFields, scalingLines } from '../output/scaling-table.ts';
+import { plainStyle } from '../output/table.ts';
 import { startingLine } from '../start-cluster.ts';
-import { plainStyle } from '../table.ts';
-import { refuseUnused, unusedByServe } from '../unused-options.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',

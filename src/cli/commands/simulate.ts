@@ -1,24 +1,25 @@
 /** `kvferry simulate`: a fleet serves a workload on a virtual clock; policies are compared. */
 import type { RunConfig } from '../../config/run.ts';
 import { forMeasuring } from '../../fleet/from-config.ts';
-import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import { compareWithReport, modesIn } from '../../simulate/against.ts';
+import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
 import { storeTimes } from '../../simulate/costs/tiers.ts';
+import { compareWithReport, modesIn } from '../../simulate/results/against.ts';
+import { summarise } from '../../simulate/results/summary.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
-import { summarise } from '../../simulate/summary.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { textOutput, writeJson } from '../json-option.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
-import { checkFiles } from '../outputs.ts';
-import { writePages } from '../pages.ts';
-import { createProgress } from '../progress.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { checkFiles } from '../output/outputs.ts';
+import { writePages } from '../output/pages.ts';
+import { createProgress } from '../output/progress.ts';
 import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { runJobs } from '../simulate/jobs.ts';
@@ -35,7 +36,6 @@ import {
   validationReport,
 } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
-import { refuseUnused, unusedBySimulate } from '../unused-options.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',

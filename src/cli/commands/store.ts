@@ -8,11 +8,11 @@ import { blockIn } from '../../store/folder-names.ts';
 import { clearFolder, listFolder, verifyFolder } from '../../store/inspect-folder.ts';
 import { clearServer, listServer, verifyServer } from '../../store/inspect-server.ts';
 import { blockAt } from '../../store/server-keys.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatCount, plural, WIDTH, wrap } from '../format.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { left, renderTable, right, styleOf } from '../table.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { formatCount, plural, WIDTH, wrap } from '../output/format.ts';
+import { left, renderTable, right, styleOf } from '../output/table.ts';
 
 export const storeSpec: CommandSpec = {
   usage: 'store <what> [place]',

@@ -5,16 +5,16 @@ import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
 import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
-import type { Asked, CommandSpec, Lists } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
-import { textOutput } from '../json-option.ts';
-import { prepareOutputs } from '../outputs.ts';
-import { createProgress } from '../progress.ts';
-import { linksOf } from '../settings.ts';
+import type { Asked, CommandSpec, Lists } from '../options/arguments.ts';
+import { linksOf } from '../options/settings.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import { textOutput } from '../output/json-option.ts';
+import { prepareOutputs } from '../output/outputs.ts';
+import { createProgress } from '../output/progress.ts';
+import { styleOf } from '../output/table.ts';
+import { createTimeLeft } from '../output/time-left.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
-import { styleOf } from '../table.ts';
-import { createTimeLeft } from '../time-left.ts';
 
 export const sweepSpec: CommandSpec = {
   usage: 'sweep',

@@ -6,15 +6,15 @@ import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceMeter } from '../../workload/traces/summary.ts';
 import { TurnMaker } from '../../workload/traces/turns.ts';
 import { MooncakeWriter } from '../../workload/traces/write.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { plural } from '../format.ts';
-import { textOutput, writeJson } from '../json-option.ts';
-import { checkFiles, keepInputs } from '../outputs.ts';
-import { printer } from '../table.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { refuseUnused } from '../options/unused-options.ts';
+import { plural } from '../output/format.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { checkFiles, keepInputs } from '../output/outputs.ts';
+import { printer } from '../output/table.ts';
 import { type Given, openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
-import { refuseUnused } from '../unused-options.ts';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',

@@ -6,17 +6,17 @@ import { modeChecks } from '../../lab/verify/modes.ts';
 import { negativeControls } from '../../lab/verify/negative.ts';
 import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
-import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { verifyFaults } from '../fault-run.ts';
-import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { textOutput, writeJson } from '../json-option.ts';
-import { checkFiles } from '../outputs.ts';
-import { writePages } from '../pages.ts';
-import { createProgress } from '../progress.ts';
-import { refuseUnused, unusedByVerify } from '../unused-options.ts';
-import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
+import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { refuseUnused, unusedByVerify } from '../options/unused-options.ts';
+import { formatSeconds, plural, WIDTH, wrap } from '../output/format.ts';
+import { textOutput, writeJson } from '../output/json-option.ts';
+import { checkFiles } from '../output/outputs.ts';
+import { writePages } from '../output/pages.ts';
+import { createProgress } from '../output/progress.ts';
+import { verifyFaults } from '../verify/fault-run.ts';
+import { totalOf, verifyDocument, verifyJunit } from '../verify/verify-document.ts';
 
 export const verifySpec: CommandSpec = {
   usage: 'verify',

@@ -1,6 +1,6 @@
 /** The files of an export, with remarks on top. Printed one after another, or written to a directory. */
 import { stringify } from 'yaml';
-import { wrap } from '../format.ts';
+import { wrap } from '../output/format.ts';
 
 export interface ExportFile {
   name: string;

@@ -1,6 +1,6 @@
 /** llm-d: values for its modelservice chart (P and D pods), and the router's configuration with a profile for each. */
 import type { LlmDParameters } from '../../router/policies/llm-d/config.ts';
-import { plural } from '../format.ts';
+import { plural } from '../output/format.ts';
 import { ENGINE_PORT, IMAGES_REMARK, nixlEnvironment, oneGpu, SIDE_CHANNEL_PORT } from './containers.ts';
 import type { ExportFile } from './files.ts';
 import {

@@ -6,9 +6,9 @@ import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config
 import { ConfigError, messageOf } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
-import { isPreset } from '../../model/presets.ts';
+import { isPreset } from '../../model/architecture/presets.ts';
 import { POLICIES } from '../../router/policies/registry.ts';
-import { keysOf } from '../unused-options.ts';
+import { keysOf } from '../options/unused-options.ts';
 import {
   carriedOfStore,
   connectorNotes,

@@ -3,12 +3,12 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { benchEndpoint, type EndpointWatcher } from '../../lab/multiturn/endpoint-bench.ts';
 import { EndpointTarget, firstModel } from '../../lab/multiturn/endpoint-target.ts';
-import type { BenchReport } from '../../measure/bench-report.ts';
+import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { wordVocabulary } from '../../workload/words.ts';
 import type { CommandContext } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
-import { createProgress, type Progress } from '../progress.ts';
-import { createTimeLeft } from '../time-left.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import { createProgress, type Progress } from '../output/progress.ts';
+import { createTimeLeft } from '../output/time-left.ts';
 import { checkCounts, SERVERS_MODEL } from './settings.ts';
 import { loadWorkload } from './workload.ts';
 

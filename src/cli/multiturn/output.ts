@@ -1,13 +1,19 @@
 /** What `kvferry bench` prints: the workload, each experiment's tables, and verdicts. */
-import { type BenchReport, type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
+
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
-import { commandOf } from '../../measure/report-kinds.ts';
+import {
+  type BenchReport,
+  type Experiment,
+  labelIn,
+  type Ratio,
+} from '../../measure/schemas/bench-report.ts';
+import { commandOf } from '../../measure/schemas/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
-import { formatMs, formatSeconds, plural } from '../format.ts';
-import { type Printer, printer } from '../table.ts';
+import { formatMs, formatSeconds, plural } from '../output/format.ts';
+import { type Printer, printer } from '../output/table.ts';
 import {
   lengthTable,
   regretLine,

@@ -1,9 +1,10 @@
 /** Tables that compare routing policies: speed, work and balance, significance. At most 80 columns. */
-import type { BenchMode } from '../../measure/bench-mode-schema.ts';
-import { type Experiment, labelIn } from '../../measure/bench-report.ts';
+
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
-import { formatMs } from '../format.ts';
-import { left, packed, renderTable, right, type TableStyle } from '../table.ts';
+import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
+import { type Experiment, labelIn } from '../../measure/schemas/bench-report.ts';
+import { formatMs } from '../output/format.ts';
+import { left, packed, renderTable, right, type TableStyle } from '../output/table.ts';
 import { ratio } from './tables.ts';
 
 type Routed = BenchMode & { routing: NonNullable<BenchMode['routing']> };

@@ -1,9 +1,9 @@
 /** A benchmark's tables, lines of at most 80 columns. */
-import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/bench-mode-schema.ts';
-import { type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
+import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/schemas/bench-mode-schema.ts';
+import { type Experiment, labelIn, type Ratio } from '../../measure/schemas/bench-report.ts';
 import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
-import { formatInterval, formatMs, plural } from '../format.ts';
-import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
+import { formatInterval, formatMs, plural } from '../output/format.ts';
+import { type Column, left, packed, renderTable, type TableStyle, under } from '../output/table.ts';
 
 /** vLLM's own table: one row per metric, with the columns of describe(). */
 export function vllmTable(table: BenchMode['table'], style: TableStyle): string[] {

@@ -1,9 +1,9 @@
 /** Shell commands that use a planned fleet. */
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
-import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
-import { keysOf, OF_DEVICES } from '../unused-options.ts';
+import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
 import type { PlanWorkload } from './workload.ts';

@@ -1,9 +1,9 @@
 /** A plan as a report document: the front, results by rate, the search. */
-import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
-import { formatCount, formatMs, plural } from '../format.ts';
+import { formatCount, formatMs, plural } from '../output/format.ts';
+import { left, right, under } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
-import { left, right, under } from '../table.ts';
 import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, triedOf, wantedOf } from './words.ts';
 

@@ -1,9 +1,9 @@
 /** What `kvferry plan` prints: the answer, its certainty, the front, and commands. */
-import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, commandLines, formatCount, formatMs, plural } from '../format.ts';
+import { clip, commandLines, formatCount, formatMs, plural } from '../output/format.ts';
+import { left, packed, printer, renderTable, right, type TableStyle } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
-import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
 import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, formatRate, goalOf, triedOf } from './words.ts';
 

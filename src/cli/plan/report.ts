@@ -2,7 +2,7 @@
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { StoreOptions } from '../../fleet/types.ts';
-import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { storeTimes } from '../../simulate/costs/tiers.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type Candidate, enginesOf, groupsOf } from '../../simulate/plan/candidate.ts';

@@ -12,8 +12,8 @@ import {
 } from '../../simulate/plan/trial.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural } from '../format.ts';
-import type { Progress } from '../progress.ts';
+import { plural } from '../output/format.ts';
+import type { Progress } from '../output/progress.ts';
 import { readCosts } from '../simulate/plan.ts';
 import { withThreads } from '../simulate/with-threads.ts';
 import { worldOf } from '../simulate/world.ts';

@@ -1,10 +1,10 @@
 /** Tables that compare a simulation with a measured report. */
-import type { BenchReport } from '../../measure/bench-report.ts';
-import { parseBenchReport } from '../../measure/report-kinds.ts';
-import type { AgainstReport } from '../../measure/simulation-report.ts';
+import type { BenchReport } from '../../measure/schemas/bench-report.ts';
+import { parseBenchReport } from '../../measure/schemas/report-kinds.ts';
+import type { AgainstReport } from '../../measure/schemas/simulation-report.ts';
 import type { CliDeps, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent, plural } from '../format.ts';
-import { left, printer, renderTable, right } from '../table.ts';
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../output/format.ts';
+import { left, printer, renderTable, right } from '../output/table.ts';
 
 /** Throws ConfigError. */
 export const readMeasured = async (file: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<BenchReport> =>

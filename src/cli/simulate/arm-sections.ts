@@ -1,10 +1,10 @@
 /** Report sections for one arm: load over time, scaling events, the timeline of one request. */
-import type { SimulatedArm } from '../../measure/simulation-report.ts';
-import type { TurnTimeline } from '../../measure/turn-timeline.ts';
+import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
+import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import type { Piece, Section } from '../../report/document.ts';
 import { timelineSection } from '../../report/timeline.ts';
-import { formatCount } from '../format.ts';
-import { left, right } from '../table.ts';
+import { formatCount } from '../output/format.ts';
+import { left, right } from '../output/table.ts';
 import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
 import { stayedSentence } from './output.ts';
 

@@ -1,11 +1,15 @@
 /** A simulation as a report document: TTFT by arm, load over time, engines. */
 
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
-import type { AgainstReport, SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import type { TurnTimeline } from '../../measure/turn-timeline.ts';
+import type {
+  AgainstReport,
+  SimulatedArm,
+  SimulationReport,
+} from '../../measure/schemas/simulation-report.ts';
+import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
-import { formatCount, formatMs, formatPercent, plural } from '../format.ts';
-import { left, right, under } from '../table.ts';
+import { formatCount, formatMs, formatPercent, plural } from '../output/format.ts';
+import { left, right, under } from '../output/table.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
 import {

@@ -1,8 +1,8 @@
 /** An arm's engines, one line each: load in total and over time. */
-import type { SimulatedArm } from '../../measure/simulation-report.ts';
+import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { evenly } from '../../report/document.ts';
-import { formatCount, formatSeconds, plural } from '../format.ts';
-import { left, packed, renderTable, right, type TableStyle } from '../table.ts';
+import { formatCount, formatSeconds, plural } from '../output/format.ts';
+import { left, packed, renderTable, right, type TableStyle } from '../output/table.ts';
 import { averaged, endMsOf } from './load-over-time.ts';
 
 type Engine = SimulatedArm['engines'][number];

@@ -1,8 +1,8 @@
 /** Prints costs that were fitted to a report. */
 import type { FittedReport } from '../../simulate/costs/fit-report.ts';
 import type { Output } from '../deps.ts';
-import { formatError, formatMs, formatPercent, plural } from '../format.ts';
-import { printer } from '../table.ts';
+import { formatError, formatMs, formatPercent, plural } from '../output/format.ts';
+import { printer } from '../output/table.ts';
 
 export function printFitted(
   { file, requests, medianError, worst, notes }: FittedReport,

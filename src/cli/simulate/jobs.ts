@@ -1,10 +1,10 @@
 /** Runs the simulations of all arms and seeds: one after another in this thread, or in parallel threads. */
 import type { RunConfig } from '../../config/run.ts';
-import type { RunOutcome } from '../../simulate/outcome.ts';
+import type { RunOutcome } from '../../simulate/results/outcome.ts';
 import { simulateSeed } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
-import type { Progress } from '../progress.ts';
+import { formatSeconds, plural } from '../output/format.ts';
+import type { Progress } from '../output/progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 import type { SimulationJob, SimulationThread } from './thread.ts';
 import { withThreads } from './with-threads.ts';

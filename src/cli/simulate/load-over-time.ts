@@ -1,5 +1,5 @@
 /** Engine load over time as chart lines: one per engine for small fleets, else the median and range per role. */
-import type { SimulatedArm } from '../../measure/simulation-report.ts';
+import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { median } from '../../measure/statistics.ts';
 import type { CurvePiece, Point } from '../../report/document.ts';
 

@@ -1,9 +1,9 @@
 /** What `kvferry simulate` prints: the arms side by side, engine load, and whether each fleet keeps up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
-import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import type { Output } from '../deps.ts';
-import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
-import { packed, printer, right, type TableStyle } from '../table.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../output/format.ts';
+import { packed, printer, right, type TableStyle } from '../output/table.ts';
 import { armTable } from './arm-table.ts';
 import { engineTable } from './engine-table.ts';
 import { ALIKE, seedsAreAlike, seedTable } from './seeds.ts';

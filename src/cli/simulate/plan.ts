@@ -12,18 +12,18 @@ import { planBench } from '../../lab/multiturn/cluster-bench.ts';
 import type { Arm, ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { activeOf, serveOptions } from '../../lab/multiturn/settings.ts';
-import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
+import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/architecture/kv-groups.ts';
 import type { Architecture } from '../../model/types.ts';
-import type { Counterpart } from '../../simulate/against.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
-import { FALLBACK_OUTPUT, poissonArrivals } from '../../simulate/load.ts';
+import { FALLBACK_OUTPUT, poissonArrivals } from '../../simulate/load/load.ts';
+import type { Counterpart } from '../../simulate/results/against.ts';
 import type { Load, SimulatedArmPlan } from '../../simulate/run.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural } from '../format.ts';
+import { plural } from '../output/format.ts';
 
 /** Default pool size in blocks, from Dynamo's mocker. */
 export const DEFAULT_BLOCKS = 16_384;

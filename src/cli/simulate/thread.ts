@@ -1,7 +1,7 @@
 /** Interface of a simulation thread. */
 
-import type { RunOutcome } from '../../simulate/outcome.ts';
 import type { Trial, TrialRun } from '../../simulate/plan/trial.ts';
+import type { RunOutcome } from '../../simulate/results/outcome.ts';
 
 export interface SimulationJob {
   /** Index of the arm. */

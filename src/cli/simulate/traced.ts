@@ -3,12 +3,12 @@
  * stage reported, so that reports do not depend on these options.
  */
 import type { RunConfig } from '../../config/run.ts';
-import { TraceWriter } from '../../measure/trace.ts';
-import { TimelineKeeper, type TurnTimeline } from '../../measure/turn-timeline.ts';
+import { TraceWriter } from '../../measure/spans/trace.ts';
+import { TimelineKeeper, type TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import { type SimulationWorld, simulateOnce } from '../../simulate/run.ts';
 import type { CliDeps, CommandContext, TextFile } from '../deps.ts';
-import { formatSeconds } from '../format.ts';
-import type { Progress } from '../progress.ts';
+import { formatSeconds } from '../output/format.ts';
+import type { Progress } from '../output/progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 
 /** No timeline for longer loads: following more turns takes too long for one picture. */

@@ -2,14 +2,19 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { makeHead } from '../../lab/run-report.ts';
-import type { ValidationReport } from '../../measure/validation-report.ts';
+import type { ValidationReport } from '../../measure/schemas/validation-report.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
+import {
+  type ComparedFigure,
+  ranking,
+  type ValidatedArm,
+  validate,
+} from '../../simulate/results/validate.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
-import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
 import type { CommandContext, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent, plural } from '../format.ts';
-import { createProgress } from '../progress.ts';
-import { left, printer, renderTable, right, type TableStyle } from '../table.ts';
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../output/format.ts';
+import { createProgress } from '../output/progress.ts';
+import { left, printer, renderTable, right, type TableStyle } from '../output/table.ts';
 
 export interface Validation {
   arms: ValidatedArm[];

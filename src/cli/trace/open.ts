@@ -5,9 +5,9 @@ import { ConfigError } from '../../errors.ts';
 import { BadLines } from '../../workload/traces/bad-lines.ts';
 import { type OpenTrace, openTrace } from '../../workload/traces/read.ts';
 import type { TraceScale } from '../../workload/traces/types.ts';
-import type { Asked } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
-import { ofTimes, refuseUnused } from '../unused-options.ts';
+import type { Asked } from '../options/arguments.ts';
+import { ofTimes, refuseUnused } from '../options/unused-options.ts';
 
 export type Given = Asked['given'];
 

@@ -6,7 +6,7 @@ import type { RunConfig, RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
-import { isPreset, presetNames } from '../../model/presets.ts';
+import { isPreset, presetNames } from '../../model/architecture/presets.ts';
 
 export interface VllmCommand {
   /** A short description. */

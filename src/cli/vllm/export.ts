@@ -12,7 +12,7 @@ import {
 } from '../../config/run.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural, WIDTH, wrap } from '../format.ts';
+import { plural, WIDTH, wrap } from '../output/format.ts';
 import { carriedOfStore, connectorNotes, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
 import { commandText, writeFileText } from './shell.ts';
 import { vllmWorkload } from './workload.ts';

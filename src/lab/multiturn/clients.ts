@@ -4,7 +4,7 @@
  * conversation when one is over. The target measures; this file does not.
  */
 import { RequestError } from '../../errors.ts';
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';

@@ -2,9 +2,9 @@
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { RequestError } from '../../errors.ts';
-import type { BenchReport } from '../../measure/bench-report.ts';
-import { summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import type { BenchReport } from '../../measure/schemas/bench-report.ts';
+import { summariseMode } from '../../measure/summaries/bench-summary.ts';
 import { timerMs } from '../../platform/clock.ts';
 import type { ReportSource } from '../run-report.ts';
 import {

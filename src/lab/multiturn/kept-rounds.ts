@@ -1,5 +1,5 @@
 /** Keeps what the arms served, by round, and returns the part that can be compared. */
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { countError, runtimeOf, type ServedRound } from './clients.ts';
 import type { Arm } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';

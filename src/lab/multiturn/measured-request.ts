@@ -1,5 +1,5 @@
 /** Converts an answered turn to a benchmark's measured request. */
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { AnsweredTurn } from './target.ts';
 
 export interface SentTurn {

@@ -1,5 +1,5 @@
 /** Computes how much of a workload fits the time budget, from a short measurement and the rounds so far. Pure arithmetic. */
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 

@@ -2,8 +2,8 @@
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { keptBy } from '../../config/store.ts';
 import type { Cluster } from '../../fleet/types.ts';
-import type { BenchMode } from '../../measure/bench-mode-schema.ts';
-import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
+import type { BenchReport, Experiment } from '../../measure/schemas/bench-report.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { requestsOf } from './clients.ts';

@@ -3,8 +3,8 @@
 import type { StoreCounters } from '../../connector/types.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-report.ts';
-import type { CarriedKv } from '../../measure/bench-paths.ts';
-import type { HeldBlocks, MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { CarriedKv } from '../../measure/summaries/bench-paths.ts';
+import type { HeldBlocks, MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { StoreStats } from '../../store/stats.ts';
 import type { BenchConversation } from '../../workload/types.ts';

@@ -3,8 +3,8 @@
  * aborted and not counted. If interrupted, keeps what was served.
  */
 import type { Cluster } from '../../fleet/types.ts';
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { timerMs } from '../../platform/clock.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { requestsOf } from './clients.ts';

@@ -2,15 +2,26 @@
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
-import { auditTotals } from '../../measure/audit.ts';
-import { type BootstrapOptions, comparePair, compareTokens, ratios } from '../../measure/bench-comparison.ts';
-import type { BenchMode } from '../../measure/bench-mode-schema.ts';
-import { movingOf } from '../../measure/bench-moving.ts';
-import { byLength, laterTtfts, medianOf, regretOf, summarisePath } from '../../measure/bench-paths.ts';
-import type { BenchAudit, BenchPair, Experiment } from '../../measure/bench-report.ts';
-import { routingOf } from '../../measure/bench-routing.ts';
-import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
+import { movingOf } from '../../measure/schemas/bench-moving.ts';
+import type { BenchAudit, BenchPair, Experiment } from '../../measure/schemas/bench-report.ts';
+import { routingOf } from '../../measure/schemas/bench-routing.ts';
+import { auditTotals } from '../../measure/summaries/audit.ts';
+import {
+  type BootstrapOptions,
+  comparePair,
+  compareTokens,
+  ratios,
+} from '../../measure/summaries/bench-comparison.ts';
+import {
+  byLength,
+  laterTtfts,
+  medianOf,
+  regretOf,
+  summarisePath,
+} from '../../measure/summaries/bench-paths.ts';
+import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/summaries/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import { windowCosts } from '../windows.ts';
 import { mergeErrors } from './clients.ts';

@@ -1,7 +1,7 @@
 /** What a benchmark's clients send requests to: engines in this process, or a server. */
 import type { PromptAccount } from '../../engine/types.ts';
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
-import type { TurnAudit } from '../../measure/report.ts';
+import type { TurnAudit } from '../../measure/schemas/report.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';
 

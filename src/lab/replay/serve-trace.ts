@@ -3,7 +3,7 @@
  * it has ended and its think time has passed.
  */
 import { RequestError } from '../../errors.ts';
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { DueTurn, TraceFeed } from '../../workload/traces/feed.ts';
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import { countError, type ServedRound } from '../multiturn/clients.ts';

@@ -1,17 +1,17 @@
 /** Checks attention over a paged cache, whole and split into parts, against float64. */
 import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
+import { EVERY_KEY } from '../../model/architecture/layer-attention.ts';
 import {
   ATTENTION_PART,
   type AttentionVariant,
   attentionVariants,
   contextParts,
   type SplitAttention,
-} from '../../model/attention-variants.ts';
-import type { AdapterForm } from '../../model/kernel-variants.ts';
-import { EVERY_KEY } from '../../model/layer-attention.ts';
-import { attend } from '../../model/oracle-math.ts';
-import { attentionTiles, type Piece } from '../../model/step-inputs.ts';
+} from '../../model/kernels/attention-variants.ts';
+import type { AdapterForm } from '../../model/kernels/kernel-variants.ts';
+import { attend } from '../../model/oracle/oracle-math.ts';
+import { attentionTiles, type Piece } from '../../model/pass/step-inputs.ts';
 import type { WeightDtype } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {

@@ -4,13 +4,13 @@
  */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
+import { loadWeights } from '../../model/load.ts';
 import {
   compareFixture,
   FIXTURE_TOLERANCE,
   type FixtureResult,
   type FixtureRun,
-} from '../../model/fixture.ts';
-import { loadWeights } from '../../model/load.ts';
+} from '../../model/oracle/fixture.ts';
 import type { FileSource, Platform } from '../../platform/types.ts';
 import { GpuModel } from './gpu-model.ts';
 import { firstDifference, headValues, kvLayout, type Plane, type SequenceBlocks } from './kv-layout.ts';

@@ -4,12 +4,12 @@
  * kernels that only normalise.
  */
 import { packUniform } from '../../gpu/uniforms.ts';
-import { type FusedMatrix, fusedKernels } from '../../model/fused-kernels.ts';
-import { type AdapterForm, gemmVariants } from '../../model/kernel-variants.ts';
-import { type MatrixName, matricesOf, plainProduct } from '../../model/matrices.ts';
-import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
-import { columnsOf } from '../../model/pass-kernels.ts';
+import { type FusedMatrix, fusedKernels } from '../../model/kernels/fused-kernels.ts';
+import { type AdapterForm, gemmVariants } from '../../model/kernels/kernel-variants.ts';
+import { columnsOf } from '../../model/kernels/pass-kernels.ts';
+import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle/oracle-math.ts';
 import { type Architecture, pad4, type WeightDtype } from '../../model/types.ts';
+import { type MatrixName, matricesOf, plainProduct } from '../../model/weights/matrices.ts';
 import type { KernelBench, KernelInput } from './kernel-bench.ts';
 import {
   DTYPES,

@@ -3,7 +3,7 @@ import type { Arithmetic } from '../../config/arithmetic.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { type Kernel, KernelLibrary, kernels } from '../../gpu/kernels.ts';
-import { type AdapterForm, adapterForm } from '../../model/kernel-variants.ts';
+import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-variants.ts';
 import type { Platform } from '../../platform/types.ts';
 
 export type KernelInput = Float32Array | Uint32Array | Uint16Array | ArrayBuffer;

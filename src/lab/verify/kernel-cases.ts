@@ -1,8 +1,8 @@
 /** Test data for single kernels (shapes, and random numbers as a device stores them), and the comparison of results. */
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
-import { floatToHalf, halfToFloat } from '../../model/half.ts';
-import { elementPlace } from '../../model/panels.ts';
 import { type Architecture, type Matrix, pad4, type WeightDtype } from '../../model/types.ts';
+import { floatToHalf, halfToFloat } from '../../model/weights/half.ts';
+import { elementPlace } from '../../model/weights/panels.ts';
 import { seededGenerator } from '../../seeded.ts';
 import type { KernelBench } from './kernel-bench.ts';
 

@@ -1,7 +1,7 @@
 /** Check (a): each kernel alone, with random inputs, against float64, for the user's model's shapes and odd ones. */
 import { unmeasured } from '../../config/arithmetic.ts';
 import { plural } from '../../measure/format.ts';
-import type { AdapterForm } from '../../model/kernel-variants.ts';
+import type { AdapterForm } from '../../model/kernels/kernel-variants.ts';
 import type { Platform } from '../../platform/types.ts';
 import { attention } from './attention-kernel.ts';
 import { fused } from './fused-kernels.ts';

@@ -3,9 +3,9 @@
  * block is [layer][K, V][kv head][slot][head dim], f16 or f32, little endian. Does not transfer anything.
  */
 import { invariant } from '../../errors.ts';
-import { halfTable } from '../../model/half.ts';
-import type { KvGroups } from '../../model/kv-groups.ts';
+import type { KvGroups } from '../../model/architecture/kv-groups.ts';
 import type { Architecture, WeightDtype } from '../../model/types.ts';
+import { halfTable } from '../../model/weights/half.ts';
 
 export interface KvLayout {
   numLayers: number;

@@ -1,7 +1,7 @@
 /** Compares a prompt's KV on the device with the float64 oracle's. For a large model, only as many layers as take seconds. */
 import type { RunConfig } from '../../config/run.ts';
 import { loadWeights } from '../../model/load.ts';
-import { loadOracleWeights, Oracle } from '../../model/oracle.ts';
+import { loadOracleWeights, Oracle } from '../../model/oracle/oracle.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import type { Platform } from '../../platform/types.ts';
 import { largestError } from './kernel-cases.ts';

@@ -5,7 +5,7 @@
  */
 import { messageOf } from '../../errors.ts';
 import type { InjectedFault } from '../../fleet/types.ts';
-import type { Comparison } from '../../measure/report.ts';
+import type { Comparison } from '../../measure/schemas/report.ts';
 import type { GroupFault } from '../../transport/faults.ts';
 import { runTrial } from './clusters.ts';
 import type { Check, CheckEnvironment } from './types.ts';

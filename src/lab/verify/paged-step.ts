@@ -1,6 +1,6 @@
 /** A step over sequences of several lengths in a paged cache, to check the kernels that read and write the cache. */
-import { ATTENTION_PART } from '../../model/attention-variants.ts';
-import { cutIntoPieces, type Piece } from '../../model/step-inputs.ts';
+import { ATTENTION_PART } from '../../model/kernels/attention-variants.ts';
+import { cutIntoPieces, type Piece } from '../../model/pass/step-inputs.ts';
 import type { KernelShape } from './kernel-cases.ts';
 
 /** Layers in a block; LAYER is the one used. */

@@ -9,7 +9,7 @@ import { InternalError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { plural } from '../../measure/format.ts';
-import { type KvGroups, kvGroups } from '../../model/kv-groups.ts';
+import { type KvGroups, kvGroups } from '../../model/architecture/kv-groups.ts';
 import type { Platform } from '../../platform/types.ts';
 import { seededGenerator } from '../../seeded.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';

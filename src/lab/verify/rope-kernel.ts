@@ -1,8 +1,8 @@
 /** Checks RoPE and the write of K and V to the paged cache against float64. */
 import { packUniform } from '../../gpu/uniforms.ts';
-import { ropeThreads } from '../../model/kernel-variants.ts';
-import { rmsNorm, rotate } from '../../model/oracle-math.ts';
-import { ropeFrequencies } from '../../model/rope.ts';
+import { ropeThreads } from '../../model/kernels/kernel-variants.ts';
+import { rmsNorm, rotate } from '../../model/oracle/oracle-math.ts';
+import { ropeFrequencies } from '../../model/pass/rope.ts';
 import type { Architecture, WeightDtype } from '../../model/types.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {

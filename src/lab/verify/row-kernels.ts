@@ -1,11 +1,11 @@
 /** Checks the kernels that process rows independently against float64: embedding, RMSNorm, GEMM and SwiGLU. */
 import { packUniform } from '../../gpu/uniforms.ts';
-import { formOf, GEMM_FORMS, type GemmKernel, requirementsOf } from '../../model/gemm-forms.ts';
-import { type AdapterForm, gemmForms } from '../../model/kernel-variants.ts';
-import { matricesOf, plainProduct } from '../../model/matrices.ts';
-import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
-import { PANEL_COLUMNS } from '../../model/panels.ts';
+import { formOf, GEMM_FORMS, type GemmKernel, requirementsOf } from '../../model/kernels/gemm-forms.ts';
+import { type AdapterForm, gemmForms } from '../../model/kernels/kernel-variants.ts';
+import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle/oracle-math.ts';
 import { type Matrix, pad4 } from '../../model/types.ts';
+import { matricesOf, plainProduct } from '../../model/weights/matrices.ts';
+import { PANEL_COLUMNS } from '../../model/weights/panels.ts';
 import type { KernelBench } from './kernel-bench.ts';
 import {
   DTYPES,

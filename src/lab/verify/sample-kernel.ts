@@ -1,9 +1,9 @@
 /** Checks the sampling kernel against float64: each row's token, and each row's digest. */
 import { packUniform } from '../../gpu/uniforms.ts';
-import { mix } from '../../model/mix.ts';
-import { chosenToken } from '../../model/sample-on-host.ts';
-import { packSamples, type SampleRequest, uniformDraw } from '../../model/sampling.ts';
+import { chosenToken } from '../../model/pass/sample-on-host.ts';
+import { packSamples, type SampleRequest, uniformDraw } from '../../model/pass/sampling.ts';
 import { pad4 } from '../../model/types.ts';
+import { mix } from '../../model/weights/mix.ts';
 import type { Finding, KernelCheck, RandomNumbers } from './kernel-cases.ts';
 
 /** A draw or a top-p this close to a boundary may fall on either side of it in single precision. */

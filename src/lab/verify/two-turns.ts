@@ -9,7 +9,7 @@ import type { RequestOutput } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
-import type { KvGroups } from '../../model/kv-groups.ts';
+import type { KvGroups } from '../../model/architecture/kv-groups.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { type Turn, type TurnOutput, turnOutputs } from '../../router/turn-outputs.ts';
 import type { TransferResult } from '../../transport/types.ts';

@@ -31,7 +31,7 @@ export function preloadedAdapter(args: readonly string[]): string | null {
 }
 
 /**
- * Options by name, parsed as src/cli/arguments.ts does, whose modules are not loaded yet: --name=VALUE or --name VALUE.
+ * Options by name, parsed as src/cli/options/arguments.ts does, whose modules are not loaded yet: --name=VALUE or --name VALUE.
  */
 function optionsOf(words: readonly string[]): Map<string, string | null> {
   const options = new Map<string, string | null>();

@@ -1,5 +1,5 @@
 /** The page's style: light and dark by the reader's setting, always light on paper. */
-import { STAGE_GROUPS } from '../../measure/stages.ts';
+import { STAGE_GROUPS } from '../../measure/spans/stages.ts';
 
 const LIGHT = `
 --page:#faf9f7;--card:#ffffff;--ink:#1b2228;--muted:#5a6570;--line:#e2dfd9;--grid:#ecebe7;

@@ -6,10 +6,10 @@
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
 import { rowsAStep } from '../../fleet/from-config.ts';
-import type { BenchSample } from '../../measure/bench-mode-schema.ts';
-import type { BenchReport } from '../../measure/bench-report.ts';
 import { plural } from '../../measure/format.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
+import type { BenchSample } from '../../measure/schemas/bench-mode-schema.ts';
+import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { median } from '../../measure/statistics.ts';
 import type { SimulationCostsFile } from './linear.ts';
 

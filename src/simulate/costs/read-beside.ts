@@ -4,7 +4,7 @@
  */
 import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
-import { foldStages } from '../../measure/stages.ts';
+import { foldStages } from '../../measure/spans/stages.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
 import { type Asker, msPerToken, TokensTold, type TurnAsked } from './asker.ts';

@@ -1,7 +1,7 @@
 /** The times of the tiers below a store's memory, and where they come from. */
 
 import type { StoreOptions } from '../../fleet/types.ts';
-import type { SimulationReport } from '../../measure/simulation-report.ts';
+import type { SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import type { ByBytes, CostSource, Medium, SimulationCosts } from './types.ts';
 
 export interface MediumTimes {

@@ -1,7 +1,7 @@
 /** Serves the same load with several policies, each on a fleet of its own, to the end: nothing but the policy differs. */
 import type { RoutingName } from '../../config/routing.ts';
 import { quantile } from '../../measure/statistics.ts';
-import { Collector } from '../collector.ts';
+import { Collector } from '../results/collector.ts';
 import { simulateOnce } from '../run.ts';
 import type { SimulationSettings } from '../settings.ts';
 import { type LatencyPoint, LatencyWindow } from './latency.ts';

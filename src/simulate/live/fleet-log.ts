@@ -4,9 +4,9 @@
  */
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
-import type { Span } from '../../measure/spans.ts';
+import type { Span } from '../../measure/spans/spans.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
-import type { Counting } from '../load.ts';
+import type { Counting } from '../load/load.ts';
 import { LatencyWindow } from './latency.ts';
 import { BLOCK_SIZE } from './room.ts';
 import { StoreMoves } from './store-moves.ts';

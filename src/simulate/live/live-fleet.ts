@@ -7,7 +7,7 @@ import type { RoutingName } from '../../config/routing.ts';
 import { messageOf, RequestError } from '../../errors.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
 import { SimulatedCluster } from '../cluster.ts';
-import type { SimulatedEngine } from '../engine.ts';
+import type { SimulatedEngine } from '../engines/engine.ts';
 import type { SimulationSettings } from '../settings.ts';
 import { liveAutoscaler } from './autoscaling.ts';
 import { FleetLog } from './fleet-log.ts';

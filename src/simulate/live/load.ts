@@ -2,7 +2,7 @@
 import { sample } from '../../workload/distributions.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn } from '../../workload/types.ts';
-import { type Arriving, type Counting, converse, type Served } from '../load.ts';
+import { type Arriving, type Counting, converse, type Served } from '../load/load.ts';
 import { LONGEST } from './room.ts';
 import { type LiveLoadSettings, TOKEN_IDS } from './settings.ts';
 

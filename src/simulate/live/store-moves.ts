@@ -1,6 +1,6 @@
 /** What engines saved to a store and loaded from it, taken from their spans. */
 import { STORE_ADDRESS } from '../../config/connectors.ts';
-import type { Span } from '../../measure/spans.ts';
+import type { Span } from '../../measure/spans/spans.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { LiveStore, StoreMove } from './view.ts';
 

@@ -1,8 +1,8 @@
 /** The last turns of a watched fleet: how each was routed, and what happened to it on the engines. */
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
-import { laneName, type Span, type Way } from '../../measure/spans.ts';
-import { STAGES, stagePieces } from '../../measure/stages.ts';
+import { laneName, type Span, type Way } from '../../measure/spans/spans.ts';
+import { STAGES, stagePieces } from '../../measure/spans/stages.ts';
 import type { RequestNotice, TurnNotice } from '../../router/router.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './view.ts';

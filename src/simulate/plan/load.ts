@@ -2,9 +2,9 @@
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { poissonArrivals } from '../load.ts';
+import { poissonArrivals } from '../load/load.ts';
+import { lastComesMs } from '../load/trace-load.ts';
 import type { Load } from '../run.ts';
-import { lastComesMs } from '../trace-load.ts';
 
 export interface PlannedLoad {
   /** Most requests of a sample. */

@@ -2,11 +2,11 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
-import { Collector } from '../collector.ts';
-import { type SimulatedRun, verdictOfRun } from '../outcome.ts';
+import { Collector } from '../results/collector.ts';
+import { type SimulatedRun, verdictOfRun } from '../results/outcome.ts';
+import type { Slo as Limits } from '../results/summary.ts';
+import type { Verdict } from '../results/verdict.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
-import type { Slo as Limits } from '../summary.ts';
-import type { Verdict } from '../verdict.ts';
 import { type Candidate, keyOf, optionsOf } from './candidate.ts';
 import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';
 import { type PlannedLoad, soonestMs } from './load.ts';

@@ -1,7 +1,7 @@
 /** The cost measurement for simulated fleets, checked on simulated engines with known times. */
 import { expect, test } from 'vitest';
-import { costsHere, measureCosts } from '../../../demo/src/session/costs.ts';
-import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import { costsHere, measureCosts } from '../../../demo/src/session/experiments/costs.ts';
+import type { Measuring } from '../../../demo/src/session/experiments/measuring.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { Cluster } from '../../../src/fleet/types.ts';
 import { linearCosts } from '../../../src/simulate/costs/linear.ts';

@@ -1,5 +1,5 @@
 /** The environment of a page measurement on a fake recorder, and its last event. */
-import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import type { Measuring } from '../../../demo/src/session/experiments/measuring.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
-import { recordingOf } from '../../../demo/src/session/log.ts';
-import { Playback } from '../../../demo/src/session/playback.ts';
-import { STAGE_SHOWN_MS, Timeline } from '../../../demo/src/session/played-events.ts';
+import { recordingOf } from '../../../demo/src/session/playback/log.ts';
+import { Playback } from '../../../demo/src/session/playback/playback.ts';
+import { STAGE_SHOWN_MS, Timeline } from '../../../demo/src/session/playback/played-events.ts';
 import { READING_MS } from '../../../demo/src/session/reading.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import { createState } from '../../../demo/src/session/state.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runRace } from '../../../demo/src/session/race.ts';
+import { runRace } from '../../../demo/src/session/experiments/race.ts';
 import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 

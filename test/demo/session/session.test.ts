@@ -1,8 +1,8 @@
 /** The page's session on fake engines that only start: failed starts, recordings and settings changes. */
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
+import type { Measuring } from '../../../demo/src/session/experiments/measuring.ts';
 import { fromHash } from '../../../demo/src/session/hash.ts';
-import { recordingOf } from '../../../demo/src/session/log.ts';
-import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import { recordingOf } from '../../../demo/src/session/playback/log.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { crossoverEvent, turn1 } from '../views/fixture.ts';
 
@@ -45,10 +45,10 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
     }
   },
 }));
-vi.mock('../../../demo/src/session/crossover.ts', () => ({
+vi.mock('../../../demo/src/session/experiments/crossover.ts', () => ({
   runCrossover: async ({ emit, now }: Measuring) => emit({ ...crossoverEvent, atMs: now() }),
 }));
-vi.mock('../../../demo/src/session/stall.ts', () => ({
+vi.mock('../../../demo/src/session/experiments/stall.ts', () => ({
   runStall: ({ signal }: Measuring) =>
     new Promise((_, reject) => {
       // The signal may be aborted before this module is loaded.

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { runStall } from '../../../demo/src/session/stall.ts';
+import { runStall } from '../../../demo/src/session/experiments/stall.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 

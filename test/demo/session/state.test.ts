@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRecording } from '../../../demo/src/session/recordings.ts';
+import { parseRecording } from '../../../demo/src/session/playback/recordings.ts';
 import { clearEngines } from '../../../demo/src/session/state.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { RECORDING_VERSION } from '../../../src/recording/events.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { beyond, script, secondScript } from '../../../demo/src/session/suggestions.ts';
+import { beyond, script, secondScript } from '../../../demo/src/session/conversation/suggestions.ts';
 
 it('a greeting or an unknown question gets a hint, and what the shipped model was taught does not', () => {
   for (const line of [...script, ...secondScript, 'Count from 10 to 50.', 'Repeat after me: zorb'])

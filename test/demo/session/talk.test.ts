@@ -1,8 +1,8 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { keepConversation } from '../../../demo/src/session/kept-conversation.ts';
+import { keepConversation } from '../../../demo/src/session/conversation/kept-conversation.ts';
+import { script, secondScript } from '../../../demo/src/session/conversation/suggestions.ts';
+import { Talk } from '../../../demo/src/session/conversation/talk.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
-import { script, secondScript } from '../../../demo/src/session/suggestions.ts';
-import { Talk } from '../../../demo/src/session/talk.ts';
 import type { Workbench } from '../../../demo/src/session/workbench.ts';
 
 /** A bench whose engines answer with `tokens` tokens, and the order of its events. The question `fails` gets an error. */

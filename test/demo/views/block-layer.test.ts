@@ -1,11 +1,11 @@
 /** A block grid kept as a picture: only changed cells are redrawn. */
 import { expect, test } from 'vitest';
 import type { BlockView } from '../../../demo/src/session/types.ts';
-import { BlockLayer } from '../../../demo/src/views/block-layer.ts';
-import type { BlockLook } from '../../../demo/src/views/draw-block.ts';
 import type { Frame } from '../../../demo/src/views/frame.ts';
 import { cellBox, layoutGrid } from '../../../demo/src/views/geometry.ts';
 import type { Palette } from '../../../demo/src/views/palette.ts';
+import { BlockLayer } from '../../../demo/src/views/stage/block-layer.ts';
+import type { BlockLook } from '../../../demo/src/views/stage/draw-block.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 
 /** A canvas that records which boxes were cleared and how many images were drawn. */

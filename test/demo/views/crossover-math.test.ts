@@ -7,7 +7,7 @@ import {
   regretMs,
   regretPieces,
   totalRegretMs,
-} from '../../../demo/src/views/crossover-math.ts';
+} from '../../../demo/src/views/crossover/crossover-math.ts';
 
 const point = (tokens: number, pullMs: number, recomputeMs: number): CrossoverPoint => ({
   tokens,

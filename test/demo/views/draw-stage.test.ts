@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { drawStage, type StageModel } from '../../../demo/src/views/draw-stage.ts';
 import { layoutStage } from '../../../demo/src/views/geometry.ts';
 import type { Palette } from '../../../demo/src/views/palette.ts';
+import { drawStage, type StageModel } from '../../../demo/src/views/stage/draw-stage.ts';
 
 const nothing: StageModel = {
   blocks: { prefill: [], decode: [] },

@@ -1,6 +1,6 @@
 /** Events of two turns, for tests of the drawings: P computes and hands over, D writes, P pulls back. */
 import type { BlockView, Role, SessionEvent, Span, TurnReport } from '../../../demo/src/session/types.ts';
-import { atRouter, onGpu, onHost, onLink, type Way } from '../../../src/measure/spans.ts';
+import { atRouter, onGpu, onHost, onLink, type Way } from '../../../src/measure/spans/spans.ts';
 
 const BLOCK_BYTES = 16_384;
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { TransferView } from '../../../demo/src/session/types.ts';
-import { Afterglow, FAINT, GLOW_MS } from '../../../demo/src/views/afterglow.ts';
-import { Flights, pointOnWay, progressOf } from '../../../demo/src/views/flights.ts';
 import { centre } from '../../../demo/src/views/geometry.ts';
-import { SlabMeter } from '../../../demo/src/views/slab-meter.ts';
+import { Afterglow, FAINT, GLOW_MS } from '../../../demo/src/views/stage/afterglow.ts';
+import { Flights, pointOnWay, progressOf } from '../../../demo/src/views/stage/flights.ts';
+import { SlabMeter } from '../../../demo/src/views/stage/slab-meter.ts';
 import { block } from './fixture.ts';
 
 const transfer = (change: Partial<TransferView> = {}): TransferView => ({

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { layoutStore } from '../../../demo/src/views/draw-store.ts';
 import {
   cellAt,
   cellBox,
@@ -9,6 +8,7 @@ import {
   layoutStage,
   neighbour,
 } from '../../../demo/src/views/geometry.ts';
+import { layoutStore } from '../../../demo/src/views/stage/draw-store.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 
 const box = { x: 10, y: 20, width: 300, height: 200 };

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Mode, TurnView } from '../../../demo/src/session/types.ts';
-import { type ShownAt, shownCopies } from '../../../demo/src/views/shown-copies.ts';
+import { type ShownAt, shownCopies } from '../../../demo/src/views/stage/shown-copies.ts';
 
 const turn = (turnId: string, startMs: number, mode: Mode = 'bidirectional') =>
   ({ turnId, conversation: turnId.split('#')[0], startMs, mode }) as TurnView;

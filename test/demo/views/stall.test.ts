@@ -7,7 +7,7 @@ import {
   sameCount,
   stallDomain,
   stallVerdict,
-} from '../../../demo/src/views/stall.ts';
+} from '../../../demo/src/views/stall/stall.ts';
 
 /** A run with a token every 20 ms and one pause after the paste. */
 const run = (pauseMs: number, pastedFirstMs = pauseMs): StallRun => ({

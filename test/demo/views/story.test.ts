@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
-import { blockInWords } from '../../../demo/src/views/describe-block.ts';
-import { drawnIds } from '../../../demo/src/views/direction.ts';
 import { stageOf } from '../../../demo/src/views/opening.ts';
-import { isFromStore } from '../../../demo/src/views/sources.ts';
-import { shownStages, stageTone } from '../../../demo/src/views/stage-names.ts';
+import { shownStages, stageTone } from '../../../demo/src/views/race/stage-names.ts';
+import { sameAnswer, verdictOf } from '../../../demo/src/views/race/verdict.ts';
+import { blockInWords } from '../../../demo/src/views/stage/describe-block.ts';
+import { drawnIds } from '../../../demo/src/views/stage/direction.ts';
+import { isFromStore } from '../../../demo/src/views/stage/sources.ts';
 import { tell } from '../../../demo/src/views/story.ts';
-import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
-import { storedTokens } from '../../../src/measure/stored-tokens.ts';
+import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
 import { block, raceEvent, turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 

@@ -2,8 +2,8 @@ import { signal } from '@preact/signals';
 import { expect, it } from 'vitest';
 import type { SessionState } from '../../../demo/src/session/types.ts';
 import type { Palette } from '../../../demo/src/views/palette.ts';
-import type { Bar, Fit } from '../../../demo/src/views/timeline-model.ts';
-import { TimelinePicture } from '../../../demo/src/views/timeline-picture.ts';
+import type { Bar, Fit } from '../../../demo/src/views/timeline/timeline-model.ts';
+import { TimelinePicture } from '../../../demo/src/views/timeline/timeline-picture.ts';
 import { turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 

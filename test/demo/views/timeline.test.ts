@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../../demo/src/session/types.ts';
-import { describeSpan, spanInWords } from '../../../demo/src/views/describe-span.ts';
-import { drawnIds } from '../../../demo/src/views/direction.ts';
-import { type Lane, laneOf, packRows } from '../../../demo/src/views/lanes.ts';
-import { sumStages } from '../../../demo/src/views/stage-sums.ts';
+import { drawnIds } from '../../../demo/src/views/stage/direction.ts';
+import { describeSpan, spanInWords } from '../../../demo/src/views/timeline/describe-span.ts';
+import { type Lane, laneOf, packRows } from '../../../demo/src/views/timeline/lanes.ts';
+import { sumStages } from '../../../demo/src/views/timeline/stage-sums.ts';
 import {
   LEAST_SPAN_MS,
   pan,
@@ -15,9 +15,15 @@ import {
   toMs,
   toX,
   zoom,
-} from '../../../demo/src/views/time-scale.ts';
-import { barAt, barFrom, fitTo, layoutTimeline, placeSpans } from '../../../demo/src/views/timeline-model.ts';
-import { atRouter, onGpu, onHost, onLink } from '../../../src/measure/spans.ts';
+} from '../../../demo/src/views/timeline/time-scale.ts';
+import {
+  barAt,
+  barFrom,
+  fitTo,
+  layoutTimeline,
+  placeSpans,
+} from '../../../demo/src/views/timeline/timeline-model.ts';
+import { atRouter, onGpu, onHost, onLink } from '../../../src/measure/spans/spans.ts';
 import { turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
 

@@ -1,7 +1,7 @@
 /** Which race the page shows: only one of the current conversation. */
 import { expect, it } from 'vitest';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
-import { canRace, isOfConversation } from '../../../demo/src/views/verdict.ts';
+import { canRace, isOfConversation } from '../../../demo/src/views/race/verdict.ts';
 import { raceEvent, turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
 

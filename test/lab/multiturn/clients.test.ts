@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { InternalError, RequestError } from '../../../src/errors.ts';
 import { requestsOf, serveConversations } from '../../../src/lab/multiturn/clients.ts';
-import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../../src/measure/summaries/bench-summary.ts';
 import { clientOptions } from './client-options.ts';
 import { conversation, FakeTarget } from './fake-target.ts';
 

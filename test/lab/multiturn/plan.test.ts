@@ -9,7 +9,7 @@ import {
 } from '../../../src/lab/multiturn/experiments.ts';
 import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/lab/multiturn/plan.ts';
 import { asServed } from '../../../src/lab/multiturn/settings.ts';
-import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
+import type { MeasuredRequest } from '../../../src/measure/summaries/bench-summary.ts';
 import { generateConversations } from '../../../src/workload/generate.ts';
 import { pr32553 } from '../../../src/workload/pr32553.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';

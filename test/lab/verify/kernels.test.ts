@@ -5,9 +5,9 @@ import type { KernelBench } from '../../../src/lab/verify/kernel-bench.ts';
 import { kernelShapes, RandomNumbers } from '../../../src/lab/verify/kernel-cases.ts';
 import { checksFor } from '../../../src/lab/verify/kernels.ts';
 import { assemble, kvLayout } from '../../../src/lab/verify/kv-layout.ts';
-import { adapterForm } from '../../../src/model/kernel-variants.ts';
-import { oneGroup } from '../../../src/model/kv-groups.ts';
-import { presetArchitecture } from '../../../src/model/presets.ts';
+import { oneGroup } from '../../../src/model/architecture/kv-groups.ts';
+import { presetArchitecture } from '../../../src/model/architecture/presets.ts';
+import { adapterForm } from '../../../src/model/kernels/kernel-variants.ts';
 
 const library = {
   kernel: (name: KernelName) => ({ name }),

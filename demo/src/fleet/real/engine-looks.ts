@@ -3,7 +3,7 @@ import { type Occupancy, occupancyOf } from '../../../../src/engine/inspect/occu
 import { EngineDeadError, messageOf } from '../../../../src/errors.ts';
 import type { ThreadEngine } from '../../../../src/fleet/thread-engine.ts';
 import type { EngineBlocks } from '../../../../src/host/engine-report.ts';
-import type { Span } from '../../../../src/measure/spans.ts';
+import type { Span } from '../../../../src/measure/spans/spans.ts';
 import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/view.ts';
 
 /** `blocks` is null for an engine that has ended. */

@@ -8,7 +8,7 @@ import { EngineDeadError, KvferryError, messageOf } from '../../../../src/errors
 import { startAutoscaler } from '../../../../src/fleet/autoscaled.ts';
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
 import type { ClusterNotice } from '../../../../src/fleet/notices.ts';
-import type { Span } from '../../../../src/measure/spans.ts';
+import type { Span } from '../../../../src/measure/spans/spans.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { reasonOf } from '../../../../src/router/autoscale/loop.ts';
 import type { ScaleTarget } from '../../../../src/router/scaling/plan.ts';
@@ -18,7 +18,7 @@ import { FleetLog } from '../../../../src/simulate/live/fleet-log.ts';
 import { LiveLoad } from '../../../../src/simulate/live/load.ts';
 import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/live/settings.ts';
 import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/view.ts';
-import type { Served } from '../../../../src/simulate/load.ts';
+import type { Served } from '../../../../src/simulate/load/load.ts';
 import { LOWEST_TOKEN_ID } from '../../../../src/workload/random-conversations.ts';
 import { type EngineLook, EngineLooks } from './engine-looks.ts';
 import { StoreLooks } from './store-looks.ts';

@@ -1,8 +1,8 @@
 /** Real engines for the fleet view: started, watched, and ended before other real engines are started. */
 import { parseRunConfig } from '../../../../src/config/run.ts';
 import { AdapterError, messageOf } from '../../../../src/errors.ts';
-import { kvGroups, kvPageBytes } from '../../../../src/model/kv-groups.ts';
-import { presetArchitecture } from '../../../../src/model/presets.ts';
+import { kvGroups, kvPageBytes } from '../../../../src/model/architecture/kv-groups.ts';
+import { presetArchitecture } from '../../../../src/model/architecture/presets.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { LiveNews, LiveOrder } from '../../../../src/simulate/live/protocol.ts';
 import { BLOCK_SIZE, roomOf } from '../../../../src/simulate/live/room.ts';

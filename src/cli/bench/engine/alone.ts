@@ -4,7 +4,7 @@ import { FULL_GROUP } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { ConfigError } from '../../../errors.ts';
 import type { GpuDevice } from '../../../gpu/device.ts';
-import type { RawSpan } from '../../../measure/spans.ts';
+import type { RawSpan } from '../../../measure/spans/spans.ts';
 import { type ModelOnDevice, type OnDeviceOptions, putOnDevice } from '../../../model/on-device.ts';
 import type { WarmedUp } from '../../../model/runner.ts';
 import type { ModelWeights } from '../../../model/types.ts';

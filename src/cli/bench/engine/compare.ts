@@ -5,8 +5,8 @@
 import { median } from '../../../measure/statistics.ts';
 import type { OnDeviceOptions } from '../../../model/on-device.ts';
 import type { ModelWeights } from '../../../model/types.ts';
-import { formatMs } from '../../format.ts';
-import { left, plainStyle, renderTable, right } from '../../table.ts';
+import { formatMs } from '../../output/format.ts';
+import { left, plainStyle, renderTable, right } from '../../output/table.ts';
 import { type DecodeCase, decode, type EngineAlone, engineAlone, prefill, type StepTime } from './alone.ts';
 
 /** The labels of the two engines, before and after. */

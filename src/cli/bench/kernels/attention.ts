@@ -1,11 +1,11 @@
 /** Paged attention: a prompt's rows, and one row at the end of a long context. */
 import { packUniform } from '../../../gpu/uniforms.ts';
-import { attentionParts, attentionVariants } from '../../../model/attention-variants.ts';
-import { floatToHalf, halfToFloat } from '../../../model/half.ts';
-import type { AdapterForm } from '../../../model/kernel-variants.ts';
-import { EVERY_KEY } from '../../../model/layer-attention.ts';
-import { attend } from '../../../model/oracle-math.ts';
-import { attentionTiles } from '../../../model/step-inputs.ts';
+import { EVERY_KEY } from '../../../model/architecture/layer-attention.ts';
+import { attentionParts, attentionVariants } from '../../../model/kernels/attention-variants.ts';
+import type { AdapterForm } from '../../../model/kernels/kernel-variants.ts';
+import { attend } from '../../../model/oracle/oracle-math.ts';
+import { attentionTiles } from '../../../model/pass/step-inputs.ts';
+import { floatToHalf, halfToFloat } from '../../../model/weights/half.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
 
 export interface AttentionShape {

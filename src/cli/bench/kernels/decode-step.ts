@@ -2,7 +2,7 @@
 
 import { skippedBlocks } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
-import { kvCacheSpecs, kvGroups } from '../../../model/kv-groups.ts';
+import { kvCacheSpecs, kvGroups } from '../../../model/architecture/kv-groups.ts';
 import { loadWeights } from '../../../model/load.ts';
 import { putOnDevice } from '../../../model/on-device.ts';
 import { systemClock } from '../../../platform/clock.ts';

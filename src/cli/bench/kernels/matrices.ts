@@ -1,11 +1,11 @@
 /** The matrix kernels: shapes of a model at several numbers of rows, and squares to compare with other libraries. */
 import { readRate } from '../../../gpu/ceilings.ts';
 import { packUniform } from '../../../gpu/uniforms.ts';
-import { floatToHalf, halfToFloat } from '../../../model/half.ts';
-import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
-import { matricesOf, plainProduct } from '../../../model/matrices.ts';
-import { elementPlace } from '../../../model/panels.ts';
+import { type AdapterForm, gemmFor, gemmVariants } from '../../../model/kernels/kernel-variants.ts';
 import { type Architecture, pad4 } from '../../../model/types.ts';
+import { floatToHalf, halfToFloat } from '../../../model/weights/half.ts';
+import { matricesOf, plainProduct } from '../../../model/weights/matrices.ts';
+import { elementPlace } from '../../../model/weights/panels.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
 

@@ -9,7 +9,7 @@ import { startTextThread } from '../../../platform/node/threads.ts';
 import type { EngineRole } from '../../../router/engine-client.ts';
 import { startServer } from '../../../server/serve.ts';
 import { main } from '../../app.ts';
-import { nodeDeps } from '../../node-deps.ts';
+import { nodeDeps } from '../../node/node-deps.ts';
 
 /** Milliseconds; long compared with a step, short compared with a client's timeout. */
 const LATE_MS = 100;

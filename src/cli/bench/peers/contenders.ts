@@ -6,8 +6,8 @@ import { ConfigError } from '../../../errors.ts';
 import { GpuDevice } from '../../../gpu/device.ts';
 import { KernelLibrary } from '../../../gpu/kernels.ts';
 import { uniformBuffer } from '../../../gpu/uniforms.ts';
-import { adapterForm, gemmFor, gemmVariants } from '../../../model/kernel-variants.ts';
-import { plainProduct } from '../../../model/matrices.ts';
+import { adapterForm, gemmFor, gemmVariants } from '../../../model/kernels/kernel-variants.ts';
+import { plainProduct } from '../../../model/weights/matrices.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { matMulModel } from './onnx-model.ts';
 

@@ -5,8 +5,8 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { ConfigError } from '../../../errors.ts';
 import { roundUp } from '../../../gpu/buffer-size.ts';
-import { elementPlace } from '../../../model/panels.ts';
 import type { Architecture, Matrix, ModelWeights } from '../../../model/types.ts';
+import { elementPlace } from '../../../model/weights/panels.ts';
 
 const TYPES = { u32: 4, f32: 6, string: 8, array: 9, i32: 5 } as const;
 const [F32, F16, ALIGNMENT] = [0, 1, 32];

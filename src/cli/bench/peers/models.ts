@@ -8,7 +8,7 @@ import { ConfigError } from '../../../errors.ts';
 import { median } from '../../../measure/statistics.ts';
 import { loadWeights } from '../../../model/load.ts';
 import { nodePlatform } from '../../../platform/node.ts';
-import { left, plainStyle, renderTable, right } from '../../table.ts';
+import { left, plainStyle, renderTable, right } from '../../output/table.ts';
 import { type Answer, promptOf } from '../engine/alone.ts';
 import { type AnswererName, answerers } from './answerers.ts';
 import { writeGguf } from './gguf.ts';

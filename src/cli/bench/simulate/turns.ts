@@ -3,8 +3,8 @@ import { parseRunConfig } from '../../../config/run.ts';
 import { Random } from '../../../workload/random.ts';
 import { traceTurns } from '../../../workload/traces/turns.ts';
 import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
+import { piecesOf } from '../../node/user-files.ts';
 import { openNamedTrace } from '../../trace/open.ts';
-import { piecesOf } from '../../user-files.ts';
 
 /** Throws ConfigError. `limit`: most turns to read; null: all. */
 export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {

@@ -30,7 +30,7 @@ const args = process.argv.slice(2);
 beginPreload(args);
 useCompileCache();
 const { main } = await import('../../app.ts');
-const { nodeDeps } = await import('../../node-deps.ts');
+const { nodeDeps } = await import('../../node/node-deps.ts');
 const { systemClock } = await import('../../../platform/clock.ts');
 
 const times: StartTimes = {

@@ -7,8 +7,8 @@ import { median, quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import type { BlockPair } from '../../../transport/types.ts';
-import { formatBytes, formatInterval, formatMs } from '../../format.ts';
-import { plainStyle, renderTable, right } from '../../table.ts';
+import { formatBytes, formatInterval, formatMs } from '../../output/format.ts';
+import { plainStyle, renderTable, right } from '../../output/table.ts';
 import { halfMs } from './stages.ts';
 
 export interface DecodeBeside {

@@ -1,0 +1,248 @@
+/**
+ * Options that would have no effect in combination with the others that were given: each is refused by name. Applies to
+ * the command line only, because several commands may share a config file.
+ */
+import {
+  type FieldGroup,
+  fieldMeta,
+  isUnusual,
+  type RunConfig,
+  type RunKey,
+  runKeys,
+  switchName,
+} from '../../config/run.ts';
+import type { TraceFormat } from '../../config/trace-formats.ts';
+import { ConfigError } from '../../errors.ts';
+
+export interface Unused {
+  keys: readonly RunKey[];
+  /** Completes '--x has no effect …': in which situation, and why. */
+  why: string;
+}
+
+/** The given options that differ from their defaults. */
+export const unusualOptions = (given: readonly string[], config: RunConfig): ReadonlySet<RunKey> =>
+  new Set((given as RunKey[]).filter((key) => isUnusual(key, config)));
+
+/** Throws ConfigError for the first given option that a rule covers. */
+export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused | false)[]): void {
+  for (const rule of rules) {
+    if (!rule) continue;
+    const key = rule.keys.find((each) => given.has(each));
+    if (key)
+      throw new ConfigError(
+        `${switchName(key)} has no effect ${rule.why}${rule.why.endsWith(', or') ? '' : ';'} leave it out`,
+      );
+  }
+}
+
+/** All keys of these groups, with some exceptions. */
+export const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
+  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));
+
+/** Settings of the benchmark's clients. An open-loop load has no clients. */
+const OF_CLIENTS: readonly RunKey[] = [
+  ...(['numClients', 'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate'] as const),
+  ...(['conversationSampling', 'warmupStep', 'earlyStop', 'limitMinTokens', 'limitMaxTokens'] as const),
+];
+/** Settings of real devices. They do not change a simulation. */
+export const OF_DEVICES: readonly RunKey[] = [
+  ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'arithmetic', 'layout'] as const),
+];
+
+const ofTrace = ({ trace }: RunConfig): Unused | false =>
+  trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
+
+/** Settings for traces without times, refused for a trace that has times. */
+export const ofTimes = (format: TraceFormat): Unused | false =>
+  format !== 'conversations' && {
+    keys: ['conversationRate', 'thinkTime'],
+    why: `on a ${format} trace, which contains its own arrival times`,
+  };
+
+const ofWorkload = ({ trace }: RunConfig): Unused | false =>
+  trace !== null && {
+    keys: ['preset', 'scale', ...OF_CLIENTS],
+    why: 'with --trace, which contains its own requests and times (--limit, --trace-scale and --speed-up change them)',
+  };
+
+const ofStore = (stored: boolean): Unused | false =>
+  !stored && {
+    keys: ['storeDir', 'storeUrl', 'storeEviction', 'storePlace', 'offloadPromptOnly'],
+    why: 'without a store: give --store BYTES too, or',
+  };
+
+/** Goodput is only reported when several policies are compared. */
+const ofPolicies = ({ routing }: RunConfig): Unused | false =>
+  routing.length === 1 && {
+    keys: keysOf(['slo']),
+    why: 'with a single policy, because goodput is only used to compare policies: name several in --routing, or',
+  };
+
+/** `except`: keys that also apply when the fleet is scaled by other means. */
+const ofAutoscaler = ({ autoscale }: RunConfig, ...except: readonly RunKey[]): Unused | false =>
+  autoscale === null && {
+    keys: keysOf(['scaling'], 'autoscale', ...except),
+    why: 'on a fleet of fixed size: give --autoscale NAME too, or',
+  };
+
+const ofCosts = ({ pullPolicy }: RunConfig): Unused | false =>
+  pullPolicy === 'cost-aware' && {
+    keys: ['threshold'],
+    why: 'with --pull-policy cost-aware, which decides by predicted costs',
+  };
+
+const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
+  const linked = link ?? fleet?.sameNode ?? fleet?.acrossNodes ?? fleet?.links[0] ?? null;
+  return (
+    linked === null && { keys: ['linkSharing'], why: 'without a modelled link: give --link LINK too, or' }
+  );
+};
+
+const WARM_UPS: readonly RunKey[] = ['warmupPercentages'];
+const warmUps: Unused = {
+  keys: WARM_UPS,
+  why: 'without warm-up: only kvferry bench prints its tables',
+};
+
+export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[] => [
+  ofTrace(config),
+  ofWorkload(config),
+  config.trace !== null &&
+    String(config.experiments) !== 'prefix-caching' && {
+      keys: ['experiments'],
+      why: "with --trace: set P's cache with --no-prefix-caching and --p-blocks",
+    },
+  config.arrivalRate !== null && {
+    keys: OF_CLIENTS,
+    why: 'with --arrival-rate, where conversations arrive on their own',
+  },
+  warmUps,
+  !config.validate && {
+    keys: [...OF_DEVICES, 'rounds'],
+    why: 'in a simulation without --validate, which starts no engine and serves nothing twice',
+  },
+  config.validate && {
+    keys: [
+      ...(['costs', 'seeds', 'jobs', 'against', 'startUp', 'kvBytesPerToken', 'sloTtft', 'sloTpot'] as const),
+      ...(['html', 'markdown', 'traceOut'] as const),
+    ],
+    why: 'with --validate, which measures its own costs and only compares with the engines here',
+  },
+  {
+    keys: ['explainScaling'],
+    why: 'in a simulation, whose report contains every decision that changed something',
+  },
+  ofAutoscaler(config),
+  config.autoscale === null &&
+    config.faults === null && {
+      keys: ['startUp'],
+      why: 'where no engine joins or is replaced: give --autoscale NAME or --faults N too, or',
+    },
+  ofStore(config.store !== null),
+  ofCosts(config),
+  ofLinks(config),
+];
+
+/** Settings that a plan always refuses; it has its own checks for the first two. */
+export const NEVER_OF_PLAN: readonly RunKey[] = [
+  'budget',
+  'experiments',
+  ...OF_CLIENTS,
+  ...WARM_UPS,
+  ...OF_DEVICES,
+];
+
+/** `stored`: some candidates have a store. */
+export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unused | false)[] => [
+  ofTrace(config),
+  ofWorkload(config),
+  { keys: OF_CLIENTS, why: 'in a plan: requests arrive at a fixed --rate' },
+  warmUps,
+  { keys: OF_DEVICES, why: 'in a plan, which starts no engine' },
+  // Repeating the same requests would count as independent samples and overstate the confidence of shares.
+  config.trace !== null && {
+    keys: ['seeds'],
+    why: 'in a plan with --trace, whose requests are not random: give a longer --sample, or',
+  },
+  ofStore(stored),
+  ofLinks(config),
+];
+
+/** Rules for all commands that start engines. */
+const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
+  ofStore(config.store !== null),
+  ofCosts(config),
+];
+
+export const unusedByRun = (config: RunConfig): readonly (Unused | false)[] => [
+  config.conversation === null && {
+    keys: ['maxTokens'],
+    why: 'on a generated conversation, whose answers all have --output-tokens tokens',
+  },
+  !config.mode.includes('bidirectional') && {
+    keys: ['audit'],
+    why: 'if nothing is pulled: add bidirectional to --mode, or',
+  },
+  ...unusedByEngines(config),
+];
+
+export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[] => [
+  config.fromReport !== null && {
+    keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),
+    why: 'with --from-report, which starts no engine and measures nothing',
+  },
+  ...unusedByEngines(config),
+];
+
+export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
+  ...unusedByEngines(config),
+  // POST /fleet/scale drains as well.
+  ofAutoscaler(config, 'drain', 'drainTimeout'),
+  !config.kvCacheMetrics && {
+    keys: ['kvCacheMetricsSample'],
+    why: 'without KV cache metrics: give --kv-cache-metrics too, or',
+  },
+];
+
+export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused | false)[] => [
+  faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, which always uses nano' },
+];
+
+const HOW_TO_SAMPLE: readonly RunKey[] = ['temperature', 'topK', 'topP'];
+export const NEVER_OF_REPLAY: readonly RunKey[] = ['maxTokens', ...HOW_TO_SAMPLE];
+
+export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
+  { keys: ['maxTokens'], why: 'on a trace, which sets the length of its answers' },
+  { keys: HOW_TO_SAMPLE, why: 'on a trace, which contains its answers' },
+  ofPolicies(config),
+  ...unusedByEngines(config),
+];
+
+export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] => {
+  const remote = config.endpoint !== null || config.url !== null;
+  return [
+    remote && {
+      keys: [
+        ...keysOf(['modes', 'machine', 'fleet', 'cluster', 'store', 'routing'], 'model', 'seed'),
+        ...keysOf(['explaining', 'costs', 'slo']),
+        ...(['experiments', 'topK', 'topP'] as const),
+      ],
+      why: 'with --endpoint: the server has its own engines and settings',
+    },
+    !remote && {
+      keys: keysOf(['endpoint'], 'endpoint', 'url'),
+      why: 'without a server: give --endpoint URL too, or',
+    },
+    config.inputFile === null && {
+      keys: ['maxTokens'],
+      why: 'on a preset, which sets the length of its answers',
+    },
+    config.paths !== null && {
+      keys: ['mode'],
+      why: 'with --paths, which are compared instead of modes',
+    },
+    ofPolicies(config),
+    ...unusedByEngines(config),
+  ];
+};

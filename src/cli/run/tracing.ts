@@ -1,0 +1,117 @@
+/** Follows a run's spans for --trace-out and --gantt. Only keeps the spans of running turns. */
+import type { RunConfig } from '../../config/run.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import { ganttLines } from '../../measure/spans/gantt.ts';
+import { routerSpan, type Span } from '../../measure/spans/spans.ts';
+import { TraceWriter } from '../../measure/spans/trace.ts';
+import { systemClock } from '../../platform/clock.ts';
+import type { CliDeps, TextFile } from '../deps.ts';
+
+export interface Tracing {
+  /** Call when a mode begins; ends the previous one. */
+  mode(name: string): void;
+  /** Ends the trace file, and returns the lines of the Gantt chart (none without --gantt). Idempotent. */
+  end(): Promise<string[]>;
+}
+
+/** Most turns whose spans are kept at once, including late spans of ended turns. */
+const MOST_TURNS = 256;
+
+type TracedConfig = Pick<RunConfig, 'traceOut' | 'gantt' | 'model'>;
+
+/** null if neither option is given. */
+export async function followSpans(
+  cluster: Cluster,
+  config: TracedConfig,
+  deps: CliDeps,
+): Promise<Tracing | null> {
+  const { traceOut, gantt } = config;
+  if (traceOut === null && gantt === false) return null;
+  const file = traceOut === null ? null : await deps.createTextFile(traceOut);
+  const writer = file && writerTo(file, config, cluster, deps);
+  const drawn = gantt === false ? null : new TurnKeeper(gantt);
+  let mode = { name: '', startMs: 0 };
+  // Two timestamps per submit and their readback, so that GPU lanes show the device's own times.
+  if (writer) await cluster.setTiming('submits');
+  const stop = cluster.onSpan((span) => {
+    writer?.add(span);
+    drawn?.add(span, mode.name);
+  });
+  const endMode = (): void => {
+    if (!mode.name) return;
+    const { name, startMs } = mode;
+    writer?.add({ ...routerSpan('mode', name, startMs, systemClock.now(), { mode: name }), turns: [] });
+  };
+  const finish = async (): Promise<string[]> => {
+    stop();
+    endMode();
+    writer?.end();
+    await file?.close();
+    // Fails if the cluster has died.
+    if (writer) await cluster.setTiming(null);
+    return drawn?.lines() ?? [];
+  };
+  let ended: Promise<string[]> | null = null;
+  return {
+    mode(name) {
+      endMode();
+      mode = { name, startMs: systemClock.now() };
+    },
+    end() {
+      ended ??= finish();
+      return ended;
+    },
+  };
+}
+
+function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, deps: CliDeps): TraceWriter {
+  const { adapter, link } = cluster.info;
+  return new TraceWriter({
+    write: (text) => file.write(text),
+    originMs: systemClock.now(),
+    about: {
+      program: `kvferry ${deps.version}`,
+      model,
+      adapter: adapter.name,
+      ...(link ? { modelled_link: link.name } : {}),
+      clocks:
+        "host: performance.now() of all threads; gpu: the device's timestamps, shifted to the host clock; modelled: the link model",
+    },
+  });
+}
+
+/** Keeps the spans of the requested turn: the last one with its number, or the last one. */
+class TurnKeeper {
+  readonly #wanted: true | number;
+  readonly #spans = new Map<string, Span[]>();
+  #kept: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
+
+  constructor(wanted: true | number) {
+    this.#wanted = wanted;
+  }
+
+  add(span: Span, mode: string): void {
+    for (const turnId of new Set(span.turns.map((turn) => turn.turnId))) {
+      const spans = this.#spans.get(turnId) ?? [];
+      spans.push(span);
+      this.#spans.set(turnId, spans);
+      if (span.name === 'turn') this.#turnEnded(turnId, mode);
+    }
+    if (this.#spans.size > MOST_TURNS) this.#spans.delete(this.#spans.keys().next().value!);
+  }
+
+  lines(): string[] {
+    if (!this.#kept) return [];
+    const { turnId, spans, ttft, mode } = this.#kept;
+    const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
+    return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what the first token waited for`);
+  }
+
+  #turnEnded(turnId: string, mode: string): void {
+    const spans = this.#spans.get(turnId) ?? [];
+    this.#spans.delete(turnId);
+    const ttft = spans.find(({ name }) => name === 'ttft');
+    if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
+      this.#kept = { turnId, spans, ttft, mode };
+  }
+}

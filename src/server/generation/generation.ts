@@ -1,0 +1,240 @@
+/**
+ * Serves one generation request, from its checked body to the response: admission, generation, timing and the record at its
+ * end. A request ends with its answers, an error, or its client's disconnect, whichever comes first.
+ */
+import { setMaxListeners } from 'node:events';
+import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
+import type { SamplingParams } from '../../engine/types.ts';
+import { unguessable } from '../../router/request-id.ts';
+import type { Admission } from '../http/admission.ts';
+import { asHttpError, HttpError, isRetryLater } from '../http/http-error.ts';
+import { ClientGone } from '../http/request-signal.ts';
+import type { RequestObserver, RequestRecord } from '../observer.ts';
+import type { AnswerPiece, GenerationRequest, PortService } from '../service.ts';
+import { badWordsTokenIds } from './bad-words.ts';
+import type { Asked } from './bodies.ts';
+import { type Choice, choicesOf } from './choices.ts';
+import type { AnswerHead, Format } from './formats.ts';
+import { logprobsOf } from './logprobs.ts';
+import { mergeStreams } from './merge-streams.ts';
+import { checkPrompt } from './prompt-check.ts';
+import { type ChoicePiece, streamed, whole } from './responses.ts';
+
+export interface GenerationDeps {
+  service: PortService;
+  admission: Admission;
+  observer: RequestObserver | null;
+  /** Sampling parameters for requests that do not set them. */
+  defaults: Partial<SamplingParams>;
+  streamingKvParams: boolean;
+  /** Called at each answer's end. */
+  onEnd: (record: RequestRecord) => void;
+  onError: (error: unknown) => void;
+}
+
+export interface Incoming {
+  asked: Asked;
+  /** The request's id: the client's, or a generated one. */
+  requestId: string;
+  /** Called with the engines that serve the first answer. */
+  onWay: GenerationRequest['onWay'];
+  /** Aborts when the client has disconnected or the response cannot be sent. */
+  over: AbortSignal;
+  /** Whether `over` also aborts once the client has received the whole response. */
+  endsWhenSent: boolean;
+}
+
+/** Rejects with HttpError when the request ends before its first token. */
+export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
+  const { asked, requestId, over, endsWhenSent, onWay } = incoming;
+  const { service, admission } = deps;
+  if (over.aborted) throw asHttpError(over.reason);
+  const id = format.idPrefix + requestId;
+  const choices = choicesOf(asked, samplingOf(deps, asked), id, admission.most);
+  const abort = new AbortController();
+  const { signal } = abort;
+  // Each answer adds listeners.
+  setMaxListeners(0, signal);
+  const prompts = new Prompts(asked.prompts.length);
+  const leave = admission.enter(abort, choices.length);
+  deps.observer?.asked({ n: asked.n, maxTokens: choices[0]!.sampling.maxTokens });
+  const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
+  // Each answer awaits it; this handles a rejection when no answer has started.
+  badWords.catch(() => {});
+  const shared = { prompts, badWords, signal, onWay };
+  const pieces = mergeStreams(
+    choices.length,
+    (index) => pieceByPiece(deps, asked, choices[index]!, shared),
+    (reason) => abort.abort(reason),
+  );
+  const answers = untilEnd(pieces, () => {
+    // A slow client keeps its place until it has received the response, so finished responses cannot pile up.
+    if (endsWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
+    else leave();
+  });
+  // Works while the next piece is awaited (abort) and between two pieces (return); does nothing after the end.
+  const end = () => {
+    abort.abort(over.aborted ? over.reason : new ClientGone());
+    void answers.return().catch(() => {});
+  };
+  over.addEventListener('abort', end, { once: true });
+  const head: AnswerHead = {
+    id,
+    created: Math.floor(Date.now() / 1000),
+    model: asked.model ?? service.model.names[0]!,
+    tokenText: (tokenId) => service.text.decode([tokenId]),
+    streamingKvParams: deps.streamingKvParams,
+  };
+  try {
+    // Errors before the first token, or in any prompt, still get their own HTTP status.
+    const first = await answers.next();
+    await Promise.race([prompts.known, aborted(signal)]);
+    const answer = { asked, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
+    if (asked.stream) return streamed(answers, first, answer, end);
+    return await whole(answers, first, answer);
+  } catch (error) {
+    const reason = signal.aborted ? signal.reason : error;
+    end();
+    throw asHttpError(reason, asked.promptField);
+  }
+}
+
+function samplingOf({ defaults }: GenerationDeps, asked: Asked): SamplingParams {
+  return {
+    ...DEFAULT_SAMPLING,
+    ...defaults,
+    ...asked.sampling,
+    ...(asked.maxTokens === null ? {} : { maxTokens: asked.maxTokens }),
+    keepLogits: asked.topLogprobs !== null,
+  };
+}
+
+/** Checks that the port serves the model; null: not given, accepted. Throws HttpError 404. */
+export function checkModel(model: string | null, { model: { names } }: PortService): void {
+  if (model === null || names.includes(model)) return;
+  throw new HttpError(404, `the model '${model}' does not exist here: wanted ${names.join(' or ')}`, 'model');
+}
+
+/** The request's prompts as token ids, filled in as they are tokenised. */
+class Prompts {
+  readonly tokenIds: (readonly number[])[] = [];
+  /** Resolves when all prompts are tokenised and valid. */
+  readonly known: Promise<void>;
+  #missing: number;
+  #allKnown = (): void => {};
+
+  constructor(count: number) {
+    this.#missing = count;
+    this.known = new Promise((resolve) => {
+      this.#allKnown = resolve;
+    });
+  }
+
+  set(index: number, tokenIds: readonly number[]): void {
+    if (this.tokenIds[index] === undefined) this.#missing--;
+    this.tokenIds[index] = tokenIds;
+    if (this.#missing === 0) this.#allKnown();
+  }
+}
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    const fail = () => reject(signal.reason);
+    if (signal.aborted) fail();
+    else signal.addEventListener('abort', fail, { once: true });
+  });
+
+/** Passes the items on, and calls `leave` at the end. */
+async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): AsyncGenerator<T, void> {
+  try {
+    yield* items;
+  } finally {
+    leave();
+  }
+}
+
+/** Shared by a request's answers. */
+interface Shared {
+  prompts: Prompts;
+  badWords: Promise<(readonly number[])[]>;
+  signal: AbortSignal;
+  onWay: GenerationRequest['onWay'];
+}
+
+/** Generates one answer, timed and recorded. Logits are reduced to the requested logprobs. */
+async function* pieceByPiece(
+  deps: GenerationDeps,
+  asked: Asked,
+  choice: Choice,
+  { prompts, badWords, signal, onWay }: Shared,
+): AsyncGenerator<ChoicePiece> {
+  const { service, observer } = deps;
+  const { requestId, index } = choice;
+  const accepted = now();
+  let valid = false;
+  let firstMs: number | null = null;
+  let lastMs = accepted;
+  let outputTokens = 0;
+  let last: AnswerPiece | null = null;
+  let failure: unknown = null;
+  try {
+    const badWordsTokenIds = await badWords.catch((error: unknown) => {
+      // The request never reached the engine, so the holder of its blocks is notified here.
+      if (service.kind === 'engine' && !isRetryLater(error))
+        service.refused({ kv_transfer_params: asked.kvTransferParams, cache_salt: asked.cacheSalt });
+      throw error;
+    });
+    const sampling = { ...choice.sampling, badWordsTokenIds };
+    const pieces = service.generate({
+      ...asked,
+      ...choice,
+      sampling,
+      requestId: unguessable(requestId),
+      signal,
+      // Only the first answer's engines are reported.
+      onWay: index === 0 ? onWay : () => {},
+      onPrompt: (tokenIds) => {
+        checkPrompt(tokenIds, asked, sampling, service.model);
+        prompts.set(choice.promptIndex, tokenIds);
+        valid = true;
+      },
+    });
+    for await (const piece of pieces) {
+      observer?.token(firstMs === null ? null : piece.atMs - lastMs);
+      firstMs ??= piece.atMs;
+      lastMs = piece.atMs;
+      outputTokens++;
+      last = piece;
+      const { tokenId, text, logits, final } = piece;
+      const wanted = asked.topLogprobs !== null && logits;
+      yield {
+        index,
+        tokenId,
+        text,
+        final,
+        logprobs: wanted ? logprobsOf(logits, tokenId, asked.topLogprobs!) : null,
+      };
+    }
+  } catch (error) {
+    failure = error;
+    throw error;
+  } finally {
+    if (valid) {
+      const record: RequestRecord = {
+        requestId,
+        firstTokenMs: firstMs === null ? null : firstMs - accepted,
+        decodeMs: firstMs === null || outputTokens < 2 ? null : lastMs - firstMs,
+        latencyMs: now() - accepted,
+        outputTokens,
+        prompt: last?.final?.prompt ?? null,
+        storedTokens: last?.final?.storedTokens ?? 0,
+        reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
+        maxTokens: choice.sampling.maxTokens,
+      };
+      observer?.finished(record);
+      deps.onEnd(record);
+    }
+  }
+}
+
+const now = (): number => performance.timeOrigin + performance.now();

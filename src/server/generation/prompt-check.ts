@@ -1,0 +1,64 @@
+/** Checks a request against the model's limits, once its prompt is tokenised. */
+import type { SamplingParams } from '../../engine/types.ts';
+import { HttpError } from '../http/http-error.ts';
+import type { ServedModel } from '../service.ts';
+import type { Asked } from './bodies.ts';
+
+/** Throws HttpError 400 that names the field. */
+export function checkPrompt(
+  tokenIds: readonly number[],
+  asked: Asked,
+  sampling: SamplingParams,
+  { maxModelLen, vocabSize, eosTokenIds }: ServedModel,
+): void {
+  const field = asked.promptField;
+  const refuse = (message: string, param: string): never => {
+    throw new HttpError(400, message, param);
+  };
+  const known = (ids: readonly number[], name: string, of: string): void => {
+    const foreign = ids.find((id) => id >= vocabSize);
+    if (foreign !== undefined)
+      refuse(`${name} contains ${of}${foreign}: wanted ids below the vocabulary size, ${vocabSize}`, name);
+  };
+  if (tokenIds.length === 0) refuse(`${field} has no tokens: give at least one`, field);
+  known(tokenIds, field, 'token id ');
+  known(sampling.stopTokenIds, 'stop_token_ids', '');
+  const { allowedTokenIds } = sampling;
+  if (allowedTokenIds) {
+    known(allowedTokenIds, 'allowed_token_ids', '');
+    const never = neverDrawn(sampling, eosTokenIds);
+    if (allowedTokenIds.every((id) => never.has(id))) {
+      refuse(
+        'allowed_token_ids contains only tokens that bad_words and min_tokens exclude: allow another token',
+        'allowed_token_ids',
+      );
+    }
+  }
+  if (tokenIds.length + 1 > maxModelLen) {
+    refuse(
+      `${field} has ${tokenIds.length} tokens: wanted fewer than the model's context, ${maxModelLen}; shorten it`,
+      field,
+    );
+  }
+  if (asked.maxTokens !== null && tokenIds.length + asked.maxTokens > maxModelLen) {
+    refuse(
+      `${asked.maxTokensField} is ${asked.maxTokens} and the prompt has ${tokenIds.length} tokens: wanted at most ${maxModelLen} together`,
+      asked.maxTokensField,
+    );
+  }
+  if (sampling.minTokens > sampling.maxTokens) {
+    refuse(
+      `min_tokens is ${sampling.minTokens}, more than the limit of ${sampling.maxTokens} tokens: lower it, or raise ${asked.maxTokensField}`,
+      'min_tokens',
+    );
+  }
+}
+
+/** Token ids that cannot be sampled as an answer's first token. */
+function neverDrawn(
+  { badWordsTokenIds = [], minTokens, stopTokenIds }: SamplingParams,
+  eosTokenIds: readonly number[],
+): Set<number> {
+  const words = badWordsTokenIds.filter(({ length }) => length === 1).flat();
+  return new Set(minTokens > 0 ? [...words, ...eosTokenIds, ...stopTokenIds] : words);
+}

@@ -1,0 +1,63 @@
+/** What every port's app has in common: one shape for errors, an access log line, checks of host, origin and ids. */
+import { Hono } from 'hono';
+import type { Answered } from '../metrics/http-metrics.ts';
+import { checkHostAndOrigin, type HostRules } from './host-check.ts';
+import { asHttpError, errorBody, HttpError } from './http-error.ts';
+import { checkIdHeaders, requestIdOf } from './ids.ts';
+import { jsonResponse } from './json.ts';
+import type { ServerLog } from './log.ts';
+import { responseFailed } from './request-signal.ts';
+
+/** Logs an error with its stack. */
+export function logError(log: ServerLog | undefined, error: unknown): void {
+  log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
+}
+
+/** All routes that match the path, for any method, including those with a parameter (/v1/models/:model{.+}). */
+function routesAt(app: Hono, asked: string): { path: string; method: string }[] {
+  const isAt = (path: string) =>
+    path === asked || (path.includes(':') && new RegExp(`^${path.replace(NAMED, '$2')}$`).test(asked));
+  return app.routes.filter(({ path, method }) => method !== 'ALL' && isAt(path));
+}
+
+const NAMED = /:(\w+)\{(.+?)\}/g;
+
+/** `port`: its name in the log; `answered`: called for every response. */
+export function baseApp(
+  port: string,
+  log: ServerLog | undefined,
+  door: HostRules,
+  answered: (answered: Answered) => void = () => {},
+): Hono {
+  const app = new Hono();
+  app.onError((error, c) => {
+    const known = asHttpError(error);
+    if (known.status === 500) logError(log, error);
+    responseFailed(c, known);
+    return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
+  });
+  app.notFound((c) => {
+    const here = [...new Set(routesAt(app, c.req.path).map(({ method }) => method))].join(', ');
+    if (here === '') throw new HttpError(404, `${c.req.method} ${c.req.path} does not exist here`);
+    throw new HttpError(405, `${c.req.path} accepts ${here}, not ${c.req.method}`, null, { Allow: here });
+  });
+  app.use(async (c, next) => {
+    const begun = performance.now();
+    await next();
+    const { method, path } = c.req;
+    const { status } = c.res;
+    // The body may have set the request id.
+    const requestId = c.res.headers.get('X-Request-Id') ?? requestIdOf(c);
+    c.res.headers.set('X-Request-Id', requestId);
+    const [known] = routesAt(app, path);
+    // In FastAPI's notation: /v1/models/{model}.
+    answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
+    log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
+  });
+  app.use(checkHostAndOrigin(door));
+  app.use(async (c, next) => {
+    checkIdHeaders(c);
+    await next();
+  });
+  return app;
+}

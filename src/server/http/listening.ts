@@ -1,0 +1,67 @@
+/** Opens ports, and closes them so that every waiting client gets a response. */
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { serve as listen } from '@hono/node-server';
+import type { Hono } from 'hono';
+import { systemClock } from '../../platform/clock.ts';
+import { inTime } from '../../transport/deadlines.ts';
+import type { Admission } from './admission.ts';
+import { cannotListen } from './ports.ts';
+import { endSlowReaders } from './slow-readers.ts';
+import { endWithConnection } from './waiting-responses.ts';
+
+export interface OpenPort {
+  server: Server;
+  /** null: the operator's port, whose requests are not waited for. */
+  admission: Admission | null;
+}
+
+export function urlOf(host: string, server: Server): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Node's default of 5 s would close connections that a busy client is about to reuse. */
+const KEEP_ALIVE_MS = 75_000;
+
+export interface Listening {
+  host: string;
+  /** 0: any free port. */
+  port: number;
+  /** Milliseconds after which a connection ends if its client reads none of the waiting bytes. */
+  writeTimeoutMs: number;
+}
+
+/** Resolves when the port is open. Rejects with ConfigError. */
+export function listenOn(
+  app: Pick<Hono, 'fetch'>,
+  { host, port, writeTimeoutMs }: Listening,
+): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
+    server.keepAliveTimeout = KEEP_ALIVE_MS;
+    endSlowReaders(server, writeTimeoutMs);
+    endWithConnection(server);
+    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
+    server.once('listening', () => resolve(server));
+  });
+}
+
+/** Milliseconds that aborted requests get to send their errors. */
+export const FAREWELL_MS = 1000;
+
+/** Waits up to `graceMs` for the requests in progress, then aborts them. */
+export async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
+  for (const { server } of ports) {
+    server.close();
+    server.closeIdleConnections();
+  }
+  const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
+  await inTime(idle, graceMs, systemClock, () => {
+    for (const { admission } of ports) admission?.abortAll();
+    return inTime(idle, FAREWELL_MS, systemClock, () => {});
+  });
+  // The last bytes must leave before their connections are closed.
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const { server } of ports) server.closeAllConnections();
+}

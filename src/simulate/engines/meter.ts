@@ -1,0 +1,160 @@
+/**
+ * Records what an engine did over simulated time: how long it computed, how many requests it had, and how full its pool
+ * was. Decides nothing.
+ */
+import type { EngineQueues } from '../../engine/inspect/engine-load.ts';
+import type { VirtualClock } from '../clock.ts';
+import type { StepShape } from '../costs/types.ts';
+
+/** A stretch of time, with averages over it. */
+export interface LoadSlice {
+  startMs: number;
+  endMs: number;
+  running: number;
+  /** Requests that wait for a step, or for KV on its way. */
+  waiting: number;
+  /** Share of the pool, 0 to 1. */
+  kvUsed: number;
+  /** Share of the time, 0 to 1. */
+  busy: number;
+}
+
+/** Beyond this many, slices are joined in pairs. */
+const MOST_SLICES = 240;
+const FIRST_SLICE_MS = 1;
+
+interface Sums {
+  runningMs: number;
+  waitingMs: number;
+  kvMs: number;
+  busyMs: number;
+}
+
+const noSums = (): Sums => ({ runningMs: 0, waitingMs: 0, kvMs: 0, busyMs: 0 });
+
+export class EngineMeter {
+  readonly engineId: string;
+  steps = 0;
+  prefillTokens = 0;
+  decodeTokens = 0;
+  readonly startedMs: number;
+  endedMs: number | null = null;
+  readonly #clock: VirtualClock;
+  readonly #queues: () => EngineQueues;
+  #sums = noSums();
+  #slices: Sums[] = [];
+  #sliceMs = FIRST_SLICE_MS;
+  #seen: EngineQueues;
+  #seenMs: number;
+  #stepping = false;
+
+  constructor(engineId: string, clock: VirtualClock, queues: () => EngineQueues) {
+    this.engineId = engineId;
+    this.#clock = clock;
+    this.#queues = queues;
+    this.startedMs = clock.now();
+    this.#seenMs = this.startedMs;
+    this.#seen = queues();
+  }
+
+  /** Decode steps begin that are computed together. */
+  runBegins(): void {
+    this.look();
+    this.#stepping = true;
+  }
+
+  /** `steps` of those were taken, with `requests` each; the first began at startMs. */
+  stepsTaken(steps: number, requests: number, startMs: number): void {
+    this.steps += steps;
+    this.decodeTokens += steps * requests;
+    // Only the KV usage changes, by whole blocks, when a step begins.
+    if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
+  }
+
+  stepBegins({ prefillTokens, decodes }: StepShape, atMs: number): void {
+    this.look(atMs);
+    this.#stepping = true;
+    this.steps++;
+    this.prefillTokens += prefillTokens;
+    this.decodeTokens += decodes;
+  }
+
+  /** The step has ended, or all steps that are computed together. */
+  stepEnds(): void {
+    this.look();
+    this.#stepping = false;
+  }
+
+  ends(): void {
+    this.look();
+    this.#stepping = false;
+    this.endedMs = this.#clock.now();
+  }
+
+  /**
+   * Call when something may have changed: the state seen last is taken to have lasted until now. Does nothing once the
+   * engine has ended.
+   */
+  look(now: number = this.#clock.now()): void {
+    if (this.endedMs !== null) return;
+    // Join first: a long time without a look then fills few slices.
+    while (now > this.startedMs + MOST_SLICES * this.#sliceMs) this.#join();
+    for (let from = this.#seenMs; from < now; ) {
+      const index = Math.min(MOST_SLICES - 1, Math.floor((from - this.startedMs) / this.#sliceMs));
+      const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
+      // Rounding may put a slice's end at its start; the next one then takes the rest.
+      this.#add(index, Math.max(0, until - from));
+      from = until > from ? until : now;
+    }
+    this.#seenMs = Math.max(this.#seenMs, now);
+    this.#seen = this.#queues();
+  }
+
+  slices(): LoadSlice[] {
+    this.look();
+    return this.#slices.map((sums, index) => {
+      const startMs = this.startedMs + index * this.#sliceMs;
+      const endMs = Math.min(startMs + this.#sliceMs, this.#seenMs);
+      const ms = Math.max(endMs - startMs, Number.MIN_VALUE);
+      return {
+        startMs,
+        endMs,
+        running: sums.runningMs / ms,
+        waiting: sums.waitingMs / ms,
+        kvUsed: sums.kvMs / ms,
+        busy: Math.min(1, sums.busyMs / ms),
+      };
+    });
+  }
+
+  /** Averages over the engine's life so far; null before any time has passed. */
+  mean(): Omit<LoadSlice, 'startMs' | 'endMs'> | null {
+    this.look();
+    const ms = this.#seenMs - this.startedMs;
+    if (ms <= 0) return null;
+    const { runningMs, waitingMs, kvMs, busyMs } = this.#sums;
+    return { running: runningMs / ms, waiting: waitingMs / ms, kvUsed: kvMs / ms, busy: busyMs / ms };
+  }
+
+  #add(index: number, ms: number): void {
+    while (this.#slices.length <= index) this.#slices.push(noSums());
+    const { running, waiting, waitingForRemote, freeBlocks, numBlocks } = this.#seen;
+    for (const sums of [this.#slices[index]!, this.#sums]) {
+      sums.runningMs += running * ms;
+      sums.waitingMs += (waiting + waitingForRemote) * ms;
+      sums.kvMs += (1 - freeBlocks / numBlocks) * ms;
+      if (this.#stepping) sums.busyMs += ms;
+    }
+  }
+
+  #join(): void {
+    const joined: Sums[] = [];
+    this.#slices.forEach((sums, index) => {
+      const into = joined[index >> 1] ?? noSums();
+      joined[index >> 1] = into;
+      for (const key of Object.keys(sums) as (keyof Sums)[]) into[key] += sums[key];
+    });
+    this.#slices = joined;
+    this.#sliceMs *= 2;
+  }
+}

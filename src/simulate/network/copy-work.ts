@@ -1,0 +1,31 @@
+/** The time that the engines' own copies take for a READ, apart from a modelled link. */
+import { STORE_ADDRESS } from '../../config/connectors.ts';
+import type { EngineIdentity } from '../../transport/types.ts';
+import type { NetDeps } from './net.ts';
+
+export interface CopyWork {
+  bytes: number;
+  ms: number;
+  /** Milliseconds that they take from each step that runs at the same time, on a machine that all engines share. */
+  fromStepsMs: number;
+}
+
+/** If the costs have no store times, loads and saves take what a READ between engines takes. */
+export function copyWork(
+  { from, to }: { from: string; to: EngineIdentity },
+  { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },
+  { costs, machine, roleOf }: Pick<NetDeps, 'costs' | 'machine' | 'roleOf'>,
+): CopyWork {
+  const loads = from === STORE_ADDRESS.engineId;
+  const saves = to.engineId === STORE_ADDRESS.engineId;
+  if (!loads && !saves) {
+    const besideMs = machine?.computing ? costs.readBesideMs : 0;
+    const pulls = roleOf(from) === 'decode' && roleOf(to.engineId) === 'prefill';
+    const fromStepsMs = pulls ? costs.pullFromStepsMs : costs.readFromStepsMs;
+    return { bytes, ms: costs.readMs(bytes, promptTokens) + besideMs, fromStepsMs };
+  }
+  const { blockBytes, blockSize } = to;
+  const tokens = (blocks / blockBytes.length) * blockSize;
+  const known = costs.store && (loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes));
+  return { bytes, ms: known ?? costs.readMs(bytes, tokens), fromStepsMs: 0 };
+}

@@ -1,0 +1,70 @@
+/**
+ * Faults on messages between simulated engines: those of real channels (src/faults/messages.ts), on messages that carry
+ * nothing. What a message brings about happens when it arrives.
+ */
+import { armFirst, FaultyDirection, type MessageFault } from '../../faults/messages.ts';
+import type { PeerMessage } from '../../transport/messages.ts';
+
+export type MessageKind = 'notification' | 'read' | 'chunk';
+
+const SLOT_BYTES = 16;
+
+interface Direction {
+  faulty: FaultyDirection;
+  slab: Uint8Array;
+}
+
+export class SimulatedWires {
+  /** Directions by sender, then receiver. */
+  readonly #directions = new Map<string, Map<string, Direction>>();
+  readonly #arrivals = new WeakMap<PeerMessage, (damaged: boolean) => void>();
+  /** Ids of the engines that an engine may send to. */
+  readonly #others: (engineId: string) => readonly string[];
+
+  constructor(others: (engineId: string) => readonly string[]) {
+    this.#others = others;
+  }
+
+  /** The fault applies to the next message that the engine sends to any other; `met` is called then. */
+  arm(engineId: string, fault: MessageFault, met: () => void): void {
+    const directions = this.#others(engineId).map((other) => this.#between(engineId, other).faulty);
+    armFirst(directions, fault, met);
+  }
+
+  heal(): void {
+    for (const ofSender of this.#directions.values())
+      for (const { faulty } of ofSender.values()) faulty.heal();
+  }
+
+  /** `arrive`: called each time the message arrives; `damaged`: a bit of its contents was flipped. */
+  send(from: string, to: string, kind: MessageKind, arrive: (damaged: boolean) => void): void {
+    const { faulty, slab } = this.#between(from, to);
+    slab.fill(0);
+    const message = messageOf(kind);
+    this.#arrivals.set(message, arrive);
+    faulty.pass(message);
+  }
+
+  #between(from: string, to: string): Direction {
+    const ofSender = this.#directions.get(from) ?? new Map<string, Direction>();
+    this.#directions.set(from, ofSender);
+    const known = ofSender.get(to);
+    if (known) return known;
+    const slab = new SharedArrayBuffer(SLOT_BYTES);
+    const bytes = new Uint8Array(slab);
+    const made = {
+      slab: bytes,
+      // A message that was cut short is not found here, and does not arrive.
+      faulty: new FaultyDirection((message) =>
+        this.#arrivals.get(message)?.(bytes.some((byte) => byte !== 0)),
+      ),
+    };
+    made.faulty.pass({ kind: 'welcome', slab, slotBytes: SLOT_BYTES } as PeerMessage);
+    ofSender.set(to, made);
+    return made;
+  }
+}
+
+/** Only the fields that faults look at. */
+const messageOf = (kind: MessageKind): PeerMessage =>
+  ({ kind, slot: 0, byteLength: SLOT_BYTES }) as unknown as PeerMessage;
