@@ -15,7 +15,7 @@ import type { EngineClient } from './engine-client.ts';
 import { orWhenRefused, withFailover } from './failover.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import type { TimedOutput } from './output-stream.ts';
-import { enginesOf, planAgain, type TurnPlan } from './plan.ts';
+import { planAgain, type TurnPlan } from './plan.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import { type Turn, turnOutputs, type Way } from './turn-outputs.ts';
@@ -214,16 +214,19 @@ export class Router {
       alone.add(other.engineId);
       again();
       watch.planned(other);
-      return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
+      return this.#go(served, { ...asked, remote: null }, this.#wayOf(other), watch, `-again${alone.size}`);
     };
-    if (plan) return withFailover(this.#go(served, asked, plan, watch, ''), next);
+    if (plan) return withFailover(this.#go(served, asked, this.#wayOf(plan), watch, ''), next);
     const first = next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one has been restarted');
     const ended = 'no live engine takes the turn: wait until those that ended have been restarted';
     return withFailover(first, next, new EngineDeadError(ended));
   }
 
-  /** `unsure`: the offered hold may have been read by a P that ended. If it is gone, P computes. */
+  /**
+   * `unsure`: the offered hold may have been read by a P that ended. If it is gone, P computes. Both attempts go to the same
+   * engines, which no plan sees any more if they have begun to leave meanwhile.
+   */
   #goOrCompute(
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
@@ -231,15 +234,15 @@ export class Router {
     watch: TurnWatch,
     unsure: boolean,
   ): AsyncIterable<TimedOutput> {
-    const first = this.#go(served, asked, plan, watch, '');
+    const way = this.#wayOf(plan);
+    const first = this.#go(served, asked, way, watch, '');
     if (!unsure || plan.way === 'alone') return first;
-    const computed = { ...plan, load: null };
     return orWhenRefused(
       first,
       () => !served.prefilled,
       () => {
-        watch.planned(computed);
-        return this.#go(served, { ...asked, remote: null }, computed, watch, '-again');
+        watch.planned({ ...plan, load: null });
+        return this.#go(served, { ...asked, remote: null }, way, watch, '-again');
       },
     );
   }
@@ -247,22 +250,22 @@ export class Router {
   async *#go(
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
-    plan: TurnPlan,
+    way: Way,
     watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
     const { newId } = this.#deps;
-    const way = this.#wayOf(plan);
     const { turnId } = served.facts;
     const requestIds = {
       prefill: newId(`${turnId}${attempt || '-p'}`),
       decode: newId(`${turnId}${attempt}-d`),
     };
     served.goes(way);
-    served.facts.onWay?.(engineIdsOf(plan));
+    const ids = engineIdsOf(way);
+    served.facts.onWay?.(ids);
     if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
-    const leave = this.turnsAt.enter(enginesOf(plan));
+    const leave = this.turnsAt.enter(ids.prefill === null ? [ids.decode] : [ids.prefill, ids.decode]);
     try {
       for await (const item of turnOutputs(way, Object.assign({ requestIds }, asked))) {
         served.hear(item);
@@ -325,7 +328,7 @@ export class Router {
 const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
   Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
 
-const engineIdsOf = (plan: TurnPlan) =>
-  plan.way === 'alone'
-    ? { prefill: null, decode: plan.engineId }
-    : { prefill: plan.prefill, decode: plan.decode };
+const engineIdsOf = (way: Way) =>
+  way.way === 'alone'
+    ? { prefill: null, decode: way.engine.engineId }
+    : { prefill: way.prefill.engineId, decode: way.decode.engineId };

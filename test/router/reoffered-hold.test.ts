@@ -17,11 +17,12 @@ const text: TurnText = {
 };
 
 test.each([
-  { when: 'before it read', handover: 'pull', pulls: true },
-  { when: 'after it read', handover: 'pull', pulls: false },
-  { when: 'after it read', handover: 'streamed', pulls: false },
+  { when: 'before it read', handover: 'pull', pulls: true, leaves: false },
+  { when: 'after it read', handover: 'pull', pulls: false, leaves: false },
+  { when: 'after it read', handover: 'streamed', pulls: false, leaves: false },
+  { when: 'after it read', handover: 'pull', pulls: false, leaves: true },
 ] as const)(
-  'with handover $handover a turn whose P ended $when is served when it is sent again',
+  'with handover $handover a turn whose P ended $when is served when it is sent again (its engines leave: $leaves)',
   async (ended) => {
     const sizes = {
       blockSize: 4,
@@ -34,6 +35,7 @@ test.each([
     const cluster = new PolicyCluster(sizes, { ...sizes, maxNumBatchedTokens: 64 }, strict);
     const conversations = new ConversationCache(cluster.clock);
     const routing = routingOf();
+    let leaving = false;
     let ids = 0;
     const router = new Router({
       text,
@@ -42,7 +44,7 @@ test.each([
       clock: cluster.clock,
       routing: () => routing,
       settings: () => ({ mode: 'bidirectional', handover: ended.handover, throttled: false }),
-      engines: () => [cluster.p, cluster.d],
+      engines: () => (leaving ? [] : [cluster.p, cluster.d]),
       newId: (name) => `${name}!${++ids}`,
       onTurn: () => {},
       onRequest: () => {},
@@ -64,7 +66,10 @@ test.each([
     p.end();
     cluster.replace('prefill');
     expect(await cluster.finish(failed)).toMatchObject({ message: `${p.engineId} ended` });
-    const again = await cluster.finish(ask(prompt));
+    const retry = ask(prompt);
+    await expect.poll(() => cluster.p.load.inFlight).toBe(1);
+    leaving = ended.leaves;
+    const again = await cluster.finish(retry);
     expect(again.outputTokenIds).toEqual(await alone(prompt, sampling));
     expect(again.prompt.pulledTokens > 0).toBe(ended.pulls);
     conversations.forget('a');
