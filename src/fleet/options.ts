@@ -8,6 +8,7 @@ import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { KernelSet } from '../model/kernels/pass-kernels.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import { admittingEngines, place } from '../router/placement.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
@@ -48,6 +49,27 @@ export const poolOf = (
   const { numBlocks, enablePrefixCaching } = options[role];
   return { numBlocks, enablePrefixCaching, ...own };
 };
+
+/** Blocks of the smallest pool of the fleet. */
+export const smallestPool = (options: Counted): number =>
+  Math.min(...engineSpecs(options).map((seat) => poolOf(options, seat).numBlocks));
+
+/**
+ * Blocks of the smallest pool among the P and D that may serve a prompt of promptTokens tokens together; null: no P and D
+ * take it.
+ */
+export function pairPool(
+  promptTokens: number,
+  options: Counted & Pick<ClusterOptions, 'placement'>,
+): number | null {
+  const { rolesets, seats } = fleetIn(options);
+  const views = seats.map((seat) => ({ ...seat, ended: false }));
+  if (admittingEngines(promptTokens, views, rolesets).length === 0) return null;
+  const placement = { mode: options.placement ?? 'pooled', rolesets };
+  const { prefill, decode, alone } = place({ promptTokens, alone: false }, views, placement);
+  if (alone) return null;
+  return Math.min(...[...prefill, ...decode].map((seat) => poolOf(options, seat).numBlocks));
+}
 
 /** Whether some layers have sliding windows, so that blocks leave them. */
 export const hasWindows = ({

@@ -1,6 +1,8 @@
 /** Measures the cost of pulling and of prefilling on a running cluster, over its link, and builds a cost profile. */
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
 import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
+import { ConfigError } from '../errors.ts';
+import { pairPool } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { measureStoreCosts } from './store-costs.ts';
@@ -20,6 +22,8 @@ const CONTEXTS = [16, 32, 64, 128, 256, 512];
 const QUICK_CONTEXTS = [16, 64, 256];
 /** A slope needs two points. */
 const LEAST_CONTEXTS = 2;
+/** If the pools are too small for others. */
+const SHORT_CONTEXTS = [4, 12];
 const ROUNDS = 5;
 const QUICK_ROUNDS = 3;
 
@@ -86,10 +90,18 @@ function calibrationPlan(
   { quick = false, rounds, seed }: Pick<CalibrationOptions, 'quick' | 'rounds' | 'seed'>,
 ): SweepPlan {
   const { settings } = cluster;
-  const contexts = (quick ? QUICK_CONTEXTS : CONTEXTS).filter((tokens) => fits(tokens, settings));
+  const fitting = (quick ? QUICK_CONTEXTS : CONTEXTS).filter((tokens) => fits(tokens, settings));
+  const contexts =
+    fitting.length >= LEAST_CONTEXTS
+      ? fitting
+      : SHORT_CONTEXTS.filter((tokens) => roomOf(tokens, settings) !== null);
+  if (contexts.length < LEAST_CONTEXTS)
+    throw new ConfigError(
+      `calibrating measures pulls from D to P for prompts of ${SHORT_CONTEXTS[0]} to ${promptOf(CONTEXTS.at(-1)!)} tokens, and the fleet has no P and D that take two lengths of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
+    );
   return {
     links: [settings.link],
-    contexts: contexts.length >= LEAST_CONTEXTS ? contexts : [4, 12],
+    contexts,
     localHits: [0],
     newTokens: NEW_TOKENS,
     rounds: rounds ?? (quick ? QUICK_ROUNDS : ROUNDS),
@@ -98,14 +110,22 @@ function calibrationPlan(
   };
 }
 
+/** The prompt of the turn after one whose `tokens` tokens D holds: these, D's answer, and the new ones. */
+const promptOf = (tokens: number): number => tokens + 1 + NEW_TOKENS;
+
+/** Blocks of the smallest pool that may serve the turns; null: no P and D take both of them. */
+function roomOf(tokens: number, settings: Cluster['settings']): number | null {
+  const pools = [tokens, promptOf(tokens)].map((prompt) => pairPool(prompt, settings));
+  return pools.reduce((least, pool) => (least === null || pool === null ? null : Math.min(least, pool)));
+}
+
 /** D holds one turn while it serves the next, so two must fit. Savings by sliding windows are ignored. */
-function fits(
-  tokens: number,
-  { prefill, decode, kvCacheGroups, blockSize, maxModelLen }: Cluster['settings'],
-): boolean {
-  const numBlocks = Math.min(prefill.numBlocks, decode.numBlocks);
+function fits(tokens: number, settings: Cluster['settings']): boolean {
+  const { kvCacheGroups, blockSize, maxModelLen } = settings;
+  const numBlocks = roomOf(tokens, settings);
+  if (numBlocks === null) return false;
   const perGroup = (numBlocks - 1) / (kvCacheGroups?.length ?? 1);
-  return tokens + NEW_TOKENS + 2 <= Math.min(maxModelLen, Math.floor(perGroup / 2) * blockSize);
+  return promptOf(tokens) + 1 <= Math.min(maxModelLen, Math.floor(perGroup / 2) * blockSize);
 }
 
 /**

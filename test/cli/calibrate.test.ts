@@ -74,6 +74,50 @@ describe('kvferry calibrate', () => {
     expect(calibrationLines(quick, [], null, plainStyle).join('\n')).toContain('(2,222 MB/s)');
   });
 
+  it.each([
+    ['an engine with a small pool', [{ prefill: 1, decode: [{ blocks: 20 }] }], 64],
+    [
+      'rolesets with P and D for short prompts only',
+      [{ prefill: 1, decode: 1, promptTokens: { max: 60 } }],
+      32,
+    ],
+    [
+      'a roleset for long prompts whose engines do both',
+      [
+        { prefill: 1, decode: 1, promptTokens: { max: 200 } },
+        { both: 1, promptTokens: { min: 201 } },
+      ],
+      128,
+    ],
+    [
+      'rolesets that take the turns of a conversation one after the other',
+      [
+        { prefill: 1, decode: 1, promptTokens: { max: 20 } },
+        { prefill: 1, decode: 1, promptTokens: { min: 21 } },
+      ],
+      512,
+    ],
+  ])('measures only lengths that P and D of the fleet take: %s', async (_what, rolesets, most) => {
+    const world = fakeWorld();
+    world.files.set('fleet.json', JSON.stringify({ rolesets }));
+    const { code } = await kvferry('calibrate c.json --fleet fleet.json', world);
+    expect([code, world.err()]).toEqual([0, expect.not.stringContaining('kvferry:')]);
+    const { fit } = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    expect(fit.most_tokens).toBe(most);
+  });
+
+  it.each([
+    ['engines that all do both', [{ both: 2 }]],
+    ['no P and D for short prompts', [{ prefill: 1, decode: 1, promptTokens: { min: 600 } }]],
+  ])('refuses a fleet in which nothing can be pulled: %s', async (_what, rolesets) => {
+    const world = fakeWorld();
+    world.files.set('fleet.json', JSON.stringify({ rolesets }));
+    const { code } = await kvferry('calibrate c.json --fleet fleet.json', world);
+    expect(code).toBe(2);
+    expect(world.err()).toContain('no P and D that take two lengths of them');
+    expect([...world.files.keys()]).toEqual(['fleet.json']);
+  });
+
   it('writes no files and says so if it is interrupted before it has measured enough', async () => {
     const world = fakeWorld();
     let times = 0;

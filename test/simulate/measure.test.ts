@@ -1,7 +1,9 @@
 /** Measuring costs: what it refuses at once, how it ends when an engine fails or it is cancelled, and what it finds. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
-import type { Cluster } from '../../src/fleet/types.ts';
+import { plainFleet } from '../../src/fleet/seats.ts';
+import type { Cluster, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
+import type { GenerateRequest } from '../../src/router/turn-types.ts';
 import { CostMeter } from '../../src/simulate/costs/measure.ts';
 import type { StepPlace, StepShape } from '../../src/simulate/costs/types.ts';
 import { fleetOptions, simulated } from './simulated.ts';
@@ -66,6 +68,33 @@ it('engines without room for the shortest answer are refused, with what to raise
   expect(meterOf(5)).not.toThrow();
 });
 
+it('a fleet whose P and D take none of the prompts that are handed over is refused', () => {
+  const bounds = (max: number | null, min = 0) => {
+    const fleet = { ...plainFleet({ prefill: 1, decode: 1 }), rolesets: [{ name: 'all', min, max }] };
+    const cluster = {
+      settings: { ...settingsOf(100), fleet },
+      ...{ engines: [], info: { model: { vocabSize: 512 } } },
+    };
+    return () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
+  };
+  expect(bounds(null, 800)).toThrow(ConfigError);
+  expect(bounds(15)).toThrow(
+    /hands prompts of 16, .* no P and D that take one of them: widen the promptTokens/,
+  );
+  expect(bounds(16)).not.toThrow();
+});
+
+it("a small pool of one engine limits what is measured, as its role's pools do", () => {
+  const { seats, ...fleet } = plainFleet({ prefill: 1, decode: 2 });
+  const small = seats.map((seat, i) => (i === 2 ? { ...seat, own: { numBlocks: 4 } } : seat));
+  const cluster = {
+    settings: { ...settingsOf(100), fleet: { ...fleet, seats: small } },
+    ...{ engines: [], info: { model: { vocabSize: 512 } } },
+  };
+  const meter = () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
+  expect(meter).toThrow('room for 48 tokens');
+});
+
 it('P gets no further requests once D has failed', async () => {
   const { cluster, asked } = fleet((role) => {
     if (role === 'decode') throw new Error('D is gone');
@@ -91,6 +120,7 @@ async function measured(
   fleet: ReturnType<typeof simulated>,
   options: ReturnType<typeof fleetOptions>,
   rounds: number,
+  more: Partial<Cluster> = {},
 ): Promise<CostMeter> {
   const cluster = {
     settings: options,
@@ -100,6 +130,7 @@ async function measured(
     configure: async () => {},
     generate: fleet.generate.bind(fleet),
     endConversation: fleet.endConversation.bind(fleet),
+    ...more,
   } as unknown as Cluster;
   const meter = new CostMeter(cluster, { seed: 1, signal: never });
   const all = async () => {
@@ -108,6 +139,32 @@ async function measured(
   await fleet.run(all());
   return meter;
 }
+
+it('READs are measured without a stream, a store or a policy, whatever the fleet serves with', async () => {
+  const options = fleetOptions({ options: { maxModelLen: 1024 } });
+  const connector = { ...options.connector, name: 'MultiConnector' as const };
+  const store = { bytes: 1 } as ClusterOptions['store'];
+  const fleet = simulated({ options }, { stepMs: () => 1 }, { runs: false });
+  const changes: PolicyChange[] = [];
+  const handedOver: (PolicyChange & Pick<GenerateRequest, 'routing'>)[] = [];
+  await measured(fleet, { ...options, handover: 'streamed', connector, store: store! }, 0, {
+    async configure(change) {
+      changes.push(change);
+    },
+    generate(request) {
+      handedOver.push({ ...Object.assign({}, ...changes), routing: request.routing });
+      return fleet.generate(request) as ReturnType<Cluster['generate']>;
+    },
+  });
+  const { handover, connector: alone, routing } = handedOver[0]!;
+  expect({ handover, alone, routing }).toEqual({
+    handover: 'pull',
+    alone: { name: 'NixlConnector' },
+    routing: 'round-robin',
+  });
+  for (const each of handedOver) expect(each).toMatchObject({ handover, connector: alone, routing });
+  expect(changes.at(-1)).toMatchObject({ handover: 'streamed', connector: { name: 'MultiConnector' } });
+});
 
 it('one round measures half of the sizes, two rounds all, and each of them small batches of answers', async () => {
   const options = fleetOptions({ options: { maxModelLen: 1024 } });

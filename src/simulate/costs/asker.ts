@@ -78,7 +78,8 @@ export class Asker {
     how: { pull?: 'always' },
   ): Promise<TurnAsked> {
     const sampling = { maxTokens: 1, ignoreEos: true, temperature: 0 };
-    const turn = { conversationId, promptTokenIds, sampling, ...how };
+    // Some routing policies let D prefill by itself, so that nothing would be handed over.
+    const turn = { conversationId, promptTokenIds, sampling, routing: 'round-robin', ...how };
     for await (const { final, atMs } of cluster.generate(turn))
       if (final) return { conversationId, promptTokenIds, final, atMs };
     throw new InternalError('a turn ended without a result');

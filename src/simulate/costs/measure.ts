@@ -6,6 +6,7 @@
 import { mean } from 'simple-statistics';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
+import { pairPool, smallestPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker, TokensTold } from './asker.ts';
@@ -54,6 +55,7 @@ export class CostMeter {
   readonly #signal: AbortSignal;
   readonly #ask: Asker;
   readonly #prefills: readonly number[];
+  readonly #handedOver: readonly number[];
   readonly #fits: (decodes: Decodes) => boolean;
   readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
@@ -70,9 +72,9 @@ export class CostMeter {
     this.#cluster = cluster;
     this.#signal = signal;
     const { settings, engines, info } = cluster;
-    const { maxModelLen, prefill, decode, blockSize, maxNumSeqs, kvCacheGroups = FULL_GROUP } = settings;
+    const { maxModelLen, blockSize, maxNumSeqs, kvCacheGroups = FULL_GROUP } = settings;
     // Sliding windows are not taken into account.
-    const perGroup = Math.floor((Math.min(prefill.numBlocks, decode.numBlocks) - 1) / kvCacheGroups.length);
+    const perGroup = Math.floor((smallestPool(settings) - 1) / kvCacheGroups.length);
     const room = Math.min(maxModelLen, perGroup * blockSize);
     this.#prefills = PREFILLS.filter((tokens) => tokens + DECODED < room);
     this.#fits = ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room;
@@ -80,6 +82,14 @@ export class CostMeter {
       const least = FEW_DECODES[0]![1] + DECODED + blockSize;
       throw new ConfigError(
         `a request has room for ${room} tokens in these engines, and measuring needs more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
+      );
+    }
+    this.#handedOver = HAND_OVERS.filter(
+      (tokens) => this.#prefills.includes(tokens) && pairPool(tokens, settings) !== null,
+    );
+    if (this.#handedOver.length === 0) {
+      throw new ConfigError(
+        `measuring hands prompts of ${HAND_OVERS.join(', ')} tokens from P to D, and the fleet has no P and D that take one of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
       );
     }
     this.#ask = new Asker(info.model.vocabSize, seed);
@@ -96,8 +106,14 @@ export class CostMeter {
    * else is served.
    */
   async round(): Promise<void> {
-    const { mode } = this.#cluster;
-    await this.#cluster.configure({ mode: 'unidirectional' });
+    const { mode, settings } = this.#cluster;
+    const { handover, connector, store } = settings;
+    // A READ is measured alone: a streamed one takes as long as P's prefill, and a store would replace it.
+    const alone = {
+      handover: 'pull' as const,
+      ...(store && { connector: { name: 'NixlConnector' as const } }),
+    };
+    await this.#cluster.configure({ mode: 'unidirectional', ...alone });
     const counts = this.#rounds > 0;
     for (const alike of this.#byRole) {
       // Engines of a role are alike: they take turns, each for two rounds, which measure everything together.
@@ -112,7 +128,7 @@ export class CostMeter {
     await this.#beside.round(counts);
     await this.#reads.round(counts);
     this.#rounds++;
-    await this.#cluster.configure({ mode });
+    await this.#cluster.configure({ mode, handover, ...(store && { connector: { name: connector.name } }) });
   }
 
   costs(): MeasuredCosts {
@@ -198,8 +214,7 @@ export class CostMeter {
   }
 
   async #measureHandOvers(counts: boolean): Promise<void> {
-    for (const tokens of this.#inTurn(HAND_OVERS)) {
-      if (!this.#prefills.includes(tokens)) continue;
+    for (const tokens of this.#inTurn(this.#handedOver)) {
       this.#signal.throwIfAborted();
       const { final } = await this.#ask.cluster(this.#cluster, tokens);
       const { pToD } = final.transfer;

@@ -3,6 +3,7 @@
  * steps.
  */
 import { mean, sum } from 'simple-statistics';
+import { pairPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { foldStages } from '../../measure/spans/stages.ts';
 import { median } from '../../measure/statistics.ts';
@@ -77,7 +78,11 @@ export class ReadBesideMeter {
    */
   async round(counts: boolean): Promise<void> {
     const { ask, cluster, room } = this.#deps;
-    const tokens = READ_TOKENS.filter((each) => each < room);
+    const tokens = READ_TOKENS.filter(
+      (each) =>
+        each < room &&
+        [each, each + 1 + NEW_TOKENS].every((prompt) => pairPool(prompt, cluster.settings) !== null),
+    );
     const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
     if (tokens.length === 0 || answer < 2) return;
     const goOn = this.#rounds++ % 2 === 0;
