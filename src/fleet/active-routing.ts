@@ -19,46 +19,46 @@ import type { ClusterOptions } from './types.ts';
 /** A policy, and what it needs engines to report. */
 export interface BuiltPolicy {
   policy: RoutingPolicy;
-  looksAt: { load: boolean; cache: boolean };
+  needs: { load: boolean; cache: boolean };
 }
 
 /**
  * Creates the policy that the options name. `blockBytes`: bytes per KV block, the same for every group. Policies
  * other than the default are loaded on demand. Rejects with ConfigError.
  */
-export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<BuiltPolicy> {
+export async function buildPolicy(options: ClusterOptions, blockBytes: number): Promise<BuiltPolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
   const groups = keptBy(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);
   const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
   const deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
   if (routing.name === DEFAULT_ROUTING.name && Object.keys(routing.parameters).length === 0)
-    return { policy: roundRobin.create({}, deps), looksAt: { load: false, cache: false } };
-  const { looksAt, makePolicy } = await import('../router/policies/registry.ts');
+    return { policy: roundRobin.create({}, deps), needs: { load: false, cache: false } };
+  const { reportsNeeded, makePolicy } = await import('../router/policies/registry.ts');
   const policy = makePolicy(routing, deps);
-  return { policy, looksAt: looksAt(routing) };
+  return { policy, needs: reportsNeeded(routing) };
 }
 
 export class ActiveRouting {
   readonly name: string;
   readonly policy: RoutingPolicy;
   readonly views: EngineViews;
-  readonly looksAt: BuiltPolicy['looksAt'];
+  readonly needs: BuiltPolicy['needs'];
   readonly #ends: (() => void)[] = [];
 
-  /** `made`: by policyOf(), from the same options. */
+  /** `built`: by buildPolicy(), from the same options. */
   constructor(
-    { policy, looksAt }: BuiltPolicy,
+    { policy, needs }: BuiltPolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,
     { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {
     this.name = routing.name;
     this.policy = policy;
-    this.looksAt = looksAt;
+    this.needs = needs;
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
     const index = new PrefixIndex(hashing, prefixGroup(kvCacheGroups));
     this.views = new EngineViews(index, () => signalAgeMs);
-    if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));
-    if (this.looksAt.load)
+    if (this.needs.cache) this.#ends.push(caches.listen((update) => this.views.cached(update)));
+    if (this.needs.load)
       this.#ends.push(loads.listen(({ engineId, load }) => this.views.load(engineId, load)));
   }
 

@@ -58,7 +58,7 @@ export function startAutoscaler(
     views: (nowMs) => views.of(cluster.members.staying, nowMs),
     scale: (target, why) => cluster.scale(target, undefined, why),
     changing: () => cluster.members.changing,
-    tell: (told) => {
+    report: (told) => {
       if (told.kind === 'decided') watcher.decided?.(told.decision, told.acts);
       else watcher.failed?.(messageOf(told.error));
     },

@@ -16,7 +16,7 @@ import { Router } from '../router/router.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
-import { type BuiltPolicy, policyOf } from './active-routing.ts';
+import { type BuiltPolicy, buildPolicy } from './active-routing.ts';
 import { describe } from './describe.ts';
 import type { ClusterHooks } from './hooks.ts';
 import { Membership } from './membership.ts';
@@ -118,7 +118,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     do {
       before = this.#options;
       options = changed(before, this.#atStart, change);
-      policy = await policyOf(options, this.#info.model.blockBytes);
+      policy = await buildPolicy(options, this.#info.model.blockBytes);
       // Another change, or an engine that joined or left, was completed meanwhile; start from that.
     } while (this.#options !== before);
     if (this.members.changing)
@@ -190,7 +190,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     // Give up stuck engines first: they then count as ended, and leave before others.
     await this.pool.each((engine) => engine.answers());
     const report = await this.members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
-    this.watches.spans.tell(scaleSpan(begunMs, this.clock.now(), report, why));
+    this.watches.spans.report(scaleSpan(begunMs, this.clock.now(), report, why));
     return report;
   }
 

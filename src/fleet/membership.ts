@@ -6,7 +6,7 @@ import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
 import type { Conversation, ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
-import { type DrainRule, drained, heirOf } from '../router/scaling/drain.ts';
+import { type DrainRule, drainEngine, successorOf } from '../router/scaling/drain.ts';
 import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsByEngine } from '../router/turns-by-engine.ts';
 import type { EnginePool, PooledEngine } from './engine-pool.ts';
@@ -136,15 +136,15 @@ export class Membership<E extends Member = ThreadEngine> {
     });
     const { engineId, role } = engine;
     tell({ kind: 'leaving', engineId, role, name });
-    const heir = () => {
-      const to = heirOf(engine, this.staying);
+    const successor = () => {
+      const to = successorOf(engine, this.staying);
       return to && clientOf(to);
     };
     const remaining = () => engine.remaining();
     const leaving = { client: clientOf(engine), remaining };
     const told = { ...(onLost ? { onLost } : {}), ...(onMove ? { onMove } : {}) };
-    const deps = { clock, conversations, turns, heir, newId, ...told };
-    const report = await drained(leaving, rule, deps);
+    const deps = { clock, conversations, turns, successor, newId, ...told };
+    const report = await drainEngine(leaving, rule, deps);
     await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
     const left = { engineId, role, name, ...report };

@@ -1,7 +1,7 @@
 /** The active routing policy, and the policies that single turns ask for. Each tracks only its own turns. */
 import { ROUTING_NAMES, routingProblem } from '../config/routing.ts';
 import { ConfigError, RoutingError } from '../errors.ts';
-import { ActiveRouting, type BuiltPolicy, policyOf } from './active-routing.ts';
+import { ActiveRouting, type BuiltPolicy, buildPolicy } from './active-routing.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
@@ -25,7 +25,7 @@ export class Routings {
   /** Least recently used first. */
   readonly #named = new Map<string, Named>();
 
-  /** `policy`: by policyOf(), from the same options. */
+  /** `policy`: by buildPolicy(), from the same options. */
   constructor(pool: Pick<EnginePool, 'all'>, watches: Watches, policy: BuiltPolicy, options: ClusterOptions) {
     this.#watches = watches;
     this.#inForce = new ActiveRouting(policy, options, watches);
@@ -82,7 +82,7 @@ export class Routings {
     if (problem !== null) throw new RoutingError(`the routing policy is '${name}': wanted ${problem}`);
     const asked = { ...options, routing: { name, parameters: options.routing?.parameters ?? {} } };
     try {
-      return { policy: await policyOf(asked, blockBytes), options: asked };
+      return { policy: await buildPolicy(asked, blockBytes), options: asked };
     } catch (error) {
       // Other errors are not the request's fault.
       throw error instanceof ConfigError ? new RoutingError(error.message, { cause: error }) : error;

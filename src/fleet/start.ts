@@ -4,7 +4,7 @@ import { kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import { loadArchitecture, loadCheckpoint, loadTokenizer, type TextModel } from '../model/load.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
-import { type BuiltPolicy, policyOf } from './active-routing.ts';
+import { type BuiltPolicy, buildPolicy } from './active-routing.ts';
 import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { ClusterHooks } from './hooks.ts';
@@ -46,7 +46,7 @@ export async function startParts(
   checkMappings(engineSpecs(options).length, platform.freeMappings());
   const { blockSize, kvDtype } = options;
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
-  const policy = await policyOf(options, blockBytes);
+  const policy = await buildPolicy(options, blockBytes);
   const checking = loadCheckpoint(options.model, files);
   const [text, engines] = await Promise.allSettled([
     loadTokenizer(options.model, files),

@@ -26,6 +26,6 @@ export class Watches {
   #watch(engine: ThreadEngine, replaces: string | null): void {
     this.engines.watch(engine, replaces);
     this.loads.watch(engine);
-    engine.onSpan((span) => this.spans.tell(span));
+    engine.onSpan((span) => this.spans.report(span));
   }
 }

@@ -95,7 +95,7 @@ export class ConversationCache {
    * nothing.
    */
   open(request: GenerateRequest): Conversation {
-    const conversation = this.#opened(request);
+    const conversation = this.#findOrCreate(request);
     this.#underWay.add(conversation);
     return conversation;
   }
@@ -105,7 +105,7 @@ export class ConversationCache {
     this.#underWay.delete(conversation);
   }
 
-  #opened(request: GenerateRequest): Conversation {
+  #findOrCreate(request: GenerateRequest): Conversation {
     const cacheSalt = request.cacheSalt ?? null;
     const known = this.find(request);
     if (known) {
@@ -132,7 +132,7 @@ export class ConversationCache {
   /** Starts the conversation with this history and replaces any that has its id. */
   resume(id: string, { turns, tokenIds, messages }: ConversationHistory): void {
     this.#drop(id);
-    const nothing = {
+    const emptyState = {
       text: null,
       specialTokens: false,
       cacheSalt: null,
@@ -141,7 +141,7 @@ export class ConversationCache {
       follows: null,
       ended: false,
     };
-    this.#keep({ id, turns, historyIds: tokenIds, messages, ...nothing });
+    this.#keep({ id, turns, historyIds: tokenIds, messages, ...emptyState });
   }
 
   /** Looks up by id alone, ignoring the salt. Changes nothing. null: unknown. */
@@ -178,11 +178,11 @@ export class ConversationCache {
    * Returns the parameters of a turn that failed before they were read. The next turn uses them, unless the
    * conversation has newer ones, was forgotten, or they are too old; then they are released.
    */
-  giveBack(conversation: Conversation, held: HeldForNextTurn): void {
+  returnHeld(conversation: Conversation, held: HeldForNextTurn): void {
     const source = conversation.follows ?? conversation;
     const known = this.#conversations.get(source.id) === source;
     if (known && !source.ended && source.kv === null && this.#isOffered(held))
-      source.kv = { ...held, givenBack: true };
+      source.kv = { ...held, returned: true };
     else release(held);
   }
 
@@ -200,7 +200,7 @@ export class ConversationCache {
     conversation: Conversation,
     take: (held: HeldForNextTurn) => Promise<HeldForNextTurn | null>,
   ): Promise<boolean> {
-    const moving = this.#taken(conversation, take).finally(() => this.#moving.delete(conversation));
+    const moving = this.#moveHold(conversation, take).finally(() => this.#moving.delete(conversation));
     this.#moving.set(conversation, moving);
     return moving;
   }
@@ -210,7 +210,7 @@ export class ConversationCache {
     return this.#moving.get(conversation.follows ?? conversation) ?? null;
   }
 
-  async #taken(
+  async #moveHold(
     conversation: Conversation,
     take: (held: HeldForNextTurn) => Promise<HeldForNextTurn | null>,
   ): Promise<boolean> {
@@ -271,17 +271,17 @@ export class ConversationCache {
   #drop(id: string): void {
     const conversation = this.#conversations.get(id);
     if (!conversation) return;
-    this.#leave(id);
+    this.#remove(id);
     if (conversation.kv) release(conversation.kv);
     conversation.kv = null;
   }
 
   /** Forgets all conversations without releasing their holds. */
   clear(): void {
-    for (const id of this.#conversations.keys()) this.#leave(id);
+    for (const id of this.#conversations.keys()) this.#remove(id);
   }
 
-  #leave(id: string): void {
+  #remove(id: string): void {
     this.#allTokens -= this.#tokens.get(id) ?? 0;
     this.#tokens.delete(id);
     this.#conversations.delete(id);
@@ -293,7 +293,7 @@ export class ConversationCache {
 
   #keep(conversation: Conversation): Conversation {
     const { id, historyIds } = conversation;
-    this.#leave(id);
+    this.#remove(id);
     this.#conversations.set(id, conversation);
     // A simulation's token ids are not written out as arrays; they count as 0.
     const tokens = Array.isArray(historyIds) ? historyIds.length : 0;

@@ -38,16 +38,16 @@ export interface RoutedCandidate {
   best: 'most' | 'least' | null;
 }
 
-interface Decided {
+interface Decision {
   request: RouteRequest;
   candidates: Candidates;
   routing: Routing;
 }
 
 /** Wraps a policy for one turn and keeps its input and its decision. */
-export class DecidedBy implements RoutingPolicy {
+export class RecordingPolicy implements RoutingPolicy {
   readonly #policy: RoutingPolicy;
-  #made: Decided | null = null;
+  #decision: Decision | null = null;
 
   constructor(policy: RoutingPolicy) {
     this.#policy = policy;
@@ -61,7 +61,7 @@ export class DecidedBy implements RoutingPolicy {
           candidates[side].some(({ engineId }) => engineId === routing[side].engineId),
         () => `the routing policy chose ${routing[side].engineId} to ${side}, which is not a candidate`,
       );
-    this.#made = { request, candidates, routing };
+    this.#decision = { request, candidates, routing };
     return routing;
   }
 
@@ -70,10 +70,10 @@ export class DecidedBy implements RoutingPolicy {
    * Candidates are listed only when they are read: most turns' never are, and a fleet may have a thousand engines.
    */
   read(plan: TurnPlan, policy: string, cache: boolean): Omit<RoutedTurn, 'startMs' | 'endMs'> {
-    const made = this.#made;
-    const anyone = made?.candidates.prefill[0] ?? made?.candidates.decode[0];
+    const decision = this.#decision;
+    const anyEngine = decision?.candidates.prefill[0] ?? decision?.candidates.decode[0];
     // Cache contents are looked up at the first question, so ask now.
-    if (cache && made && anyone) made.request.cachedTokens(anyone.engineId);
+    if (cache && decision && anyEngine) decision.request.cachedTokens(anyEngine.engineId);
     let candidates: readonly RoutedCandidate[] | null = null;
     const alone = plan.way === 'alone';
     return {
@@ -83,16 +83,19 @@ export class DecidedBy implements RoutingPolicy {
       decode: alone ? plan.engineId : plan.decode,
       load: alone ? null : (plan.load?.from ?? null),
       why: plan.why,
-      predictedTtftMs: made?.routing.predictedTtftMs ?? null,
+      predictedTtftMs: decision?.routing.predictedTtftMs ?? null,
       get candidates() {
-        candidates ??= made ? candidatesOf(made, cache) : [];
+        candidates ??= decision ? candidatesOf(decision, cache) : [];
         return candidates;
       },
     };
   }
 }
 
-function candidatesOf({ request, candidates, routing }: Decided, cache: boolean): readonly RoutedCandidate[] {
+function candidatesOf(
+  { request, candidates, routing }: Decision,
+  cache: boolean,
+): readonly RoutedCandidate[] {
   const scores = new Map(routing.scores?.map((each) => [`${each.side} ${each.engineId}`, each]));
   const of = (side: TurnSide): RoutedCandidate[] =>
     candidates[side].map(({ engineId, inFlight, signals }) => {

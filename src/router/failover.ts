@@ -9,23 +9,23 @@ import type { TimedOutput } from './output-stream.ts';
  * Yields the first attempt's outputs and, after a failed engine or transfer, those of the next attempt without the
  * tokens already given. `next` returns null if no attempt is left; the failure is then thrown. An engine that refuses
  * the request during a failover is too small for it: the next is asked, and if none is left, the original failure is
- * thrown. `began`: a failure that happened before the first attempt, or null.
+ * thrown. `initialFailure`: a failure that happened before the first attempt, or null.
  */
 export async function* withFailover(
   first: AsyncIterable<TimedOutput>,
   next: () => AsyncIterable<TimedOutput> | null,
-  began: Error | null = null,
+  initialFailure: Error | null = null,
 ): AsyncGenerator<TimedOutput> {
-  const given: number[] = [];
+  const yielded: number[] = [];
   let outputs = first;
-  let failed = began;
+  let failed = initialFailure;
   for (;;) {
     try {
-      yield* continued(outputs, given);
+      yield* withoutRepeats(outputs, yielded);
       return;
     } catch (error) {
       const tooSmall = failed !== null && error instanceof RequestError;
-      if (!tooSmall && !canGoOn(error)) throw error;
+      if (!tooSmall && !canRetry(error)) throw error;
       const other = next();
       if (!other) throw tooSmall ? failed : error;
       if (!tooSmall) failed ??= error as Error;
@@ -35,36 +35,39 @@ export async function* withFailover(
 }
 
 /**
- * Yields `first`. If it is refused KV (RefusedError) and `mayTake` says that it has had no effect yet, yields `other`
+ * Yields `first`. If it is refused KV (RefusedError) and `mayRetry` says that it has had no effect yet, yields `other`
  * instead.
  */
 export async function* orWhenRefused(
   first: AsyncIterable<TimedOutput>,
-  mayTake: () => boolean,
+  mayRetry: () => boolean,
   other: () => AsyncIterable<TimedOutput>,
 ): AsyncGenerator<TimedOutput> {
   try {
     yield* first;
     return;
   } catch (error) {
-    if (!(error instanceof RefusedError && mayTake())) throw error;
+    if (!(error instanceof RefusedError && mayRetry())) throw error;
   }
   yield* other();
 }
 
-async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]): AsyncGenerator<TimedOutput> {
+async function* withoutRepeats(
+  outputs: AsyncIterable<TimedOutput>,
+  yielded: number[],
+): AsyncGenerator<TimedOutput> {
   let index = 0;
   for await (const { output, atMs } of outputs) {
     const fresh = output.tokens.filter(({ tokenId }) => {
       const at = index++;
-      if (at < given.length) {
+      if (at < yielded.length) {
         invariant(
-          given[at] === tokenId,
-          () => `${output.requestId} gave token ${tokenId} at ${at}, another engine ${given[at]}`,
+          yielded[at] === tokenId,
+          () => `${output.requestId} gave token ${tokenId} at ${at}, another engine ${yielded[at]}`,
         );
         return false;
       }
-      given.push(tokenId);
+      yielded.push(tokenId);
       return true;
     });
     if (fresh.length > 0 || output.finish) yield { output: { ...output, tokens: fresh }, atMs };
@@ -75,7 +78,7 @@ async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]):
  * Whether another attempt may work: an engine ended, or KV did not arrive. If the first engine rejects the request
  * itself, no other is tried.
  */
-function canGoOn(error: unknown): error is Error {
+function canRetry(error: unknown): error is Error {
   if (!(error instanceof KvferryError) || error instanceof InternalError) return false;
   return error.code === 'engine_dead' || error.code === 'transfer' || error.code === 'refused';
 }

@@ -18,7 +18,7 @@ export interface HeldForNextTurn {
   holder: EngineClient;
   atMs: number;
   /** It was offered before, to a P that ended. If that P had read it, the holder no longer has it. */
-  givenBack?: boolean;
+  returned?: boolean;
 }
 
 /** When the hold is no longer offered, in milliseconds on the clock of `atMs`. */

@@ -52,25 +52,25 @@ export function place<T extends Placeable>(
   engines: readonly T[],
   { mode, rolesets }: Placement,
 ): Placed<T> {
-  const taking = admittingEngines(promptTokens, engines, rolesets);
-  if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
-  const serving = taking.filter(({ ended }) => !ended);
+  const admitting = admittingEngines(promptTokens, engines, rolesets);
+  if (admitting.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
+  const serving = admitting.filter(({ ended }) => !ended);
   if (mode === 'pooled' && !alone) {
     // The usual case, decided early: with a thousand engines the rest of this function is costly.
     const { prefill, decode } = pairOf(serving);
     if (prefill.length > 0 && decode.length > 0) return { prefill, decode, alone: false };
   }
   const combined = serving.filter((view) => view.combined);
-  const wholeTurns = alone ? [...serving.filter(isDecode), ...combined] : combined;
-  const groups = mode === 'pooled' ? [taking] : byRoleset(taking);
+  const soloEngines = alone ? [...serving.filter(isDecode), ...combined] : combined;
+  const groups = mode === 'pooled' ? [admitting] : byRoleset(admitting);
   const pairs = groups.map((group) => pairOf(group.filter(({ ended }) => !ended)));
   const eligible = pairs.filter(({ prefill, decode }) => prefill.length > 0 && decode.length > 0);
-  if (eligible.length > 0 && !(alone && wholeTurns.length > 0)) {
+  if (eligible.length > 0 && !(alone && soloEngines.length > 0)) {
     if (eligible.length === 1) return { ...eligible[0]!, alone: false };
     const prefill = eligible.flatMap((pair) => pair.prefill);
     return { prefill, decode: eligible.flatMap((pair) => pair.decode), alone: false };
   }
-  if (wholeTurns.length > 0) return { prefill: wholeTurns, decode: wholeTurns, alone: true };
+  if (soloEngines.length > 0) return { prefill: soloEngines, decode: soloEngines, alone: true };
   return noLivePair(groups);
 }
 
@@ -99,13 +99,13 @@ export const partners = <T extends Placeable>(
  * or for a role without live ones, those that ended.
  */
 function noLivePair<T extends Placeable>(groups: readonly (readonly T[])[]): Placed<T> {
-  const left = (views: readonly T[]): readonly T[] => {
+  const liveOrAll = (views: readonly T[]): readonly T[] => {
     const serving = views.filter(({ ended }) => !ended);
     return serving.length > 0 ? serving : views;
   };
   const pairs = groups.map(pairOf);
   const pair = pairs.find(({ prefill, decode }) => prefill.length > 0 && decode.length > 0);
-  if (pair) return { prefill: left(pair.prefill), decode: left(pair.decode), alone: false };
+  if (pair) return { prefill: liveOrAll(pair.prefill), decode: liveOrAll(pair.decode), alone: false };
   const all = groups.flat();
   return { prefill: all, decode: all, alone: true };
 }

@@ -183,11 +183,11 @@ export function planAgain(
   { rolesets }: Placement = ANYWHERE,
 ): Extract<TurnPlan, { way: 'alone' }> | null {
   const left = engines.filter(({ ended, engineId }) => !ended && !tried.has(engineId));
-  for (const among of [admittingEngines(promptTokens, left, rolesets), left]) {
+  for (const candidates of [admittingEngines(promptTokens, left, rolesets), left]) {
     for (const role of ['decode', 'prefill'] as const) {
-      const [engine] = among
+      const [engine] = candidates
         .filter((view) => view.role === role)
-        .sort((one, other) => one.inFlight - other.inFlight);
+        .sort((a, b) => a.inFlight - b.inFlight);
       if (engine) return alone(engine, 'the engines or transfers of the first plan failed');
     }
   }

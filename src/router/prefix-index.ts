@@ -59,10 +59,10 @@ export class PrefixIndex {
     for (let block = 1; block * blockSize <= tokenIds.length; block++) {
       extendHashes(hashes, { tokenIds, cacheSalt }, this.#hashing, block);
       const holders = this.#holders.get(hashes[block - 1]!);
-      const having = left.map((word, i) => word & (holders?.[i] ?? 0));
-      this.#end(left, having, (block - 1) * blockSize, found);
-      if (having.every((word) => word === 0)) return found;
-      left = having;
+      const matching = left.map((word, i) => word & (holders?.[i] ?? 0));
+      this.#end(left, matching, (block - 1) * blockSize, found);
+      if (matching.every((word) => word === 0)) return found;
+      left = matching;
     }
     const none = left.map(() => 0);
     this.#end(left, none, hashes.length * blockSize, found);

@@ -48,22 +48,22 @@ export class PromptBuilder {
     conversation: Conversation | null,
   ): Promise<TokenIds> {
     const { messages, promptTokenIds, promptText, promptEnd: end = 'generation_prompt' } = request;
-    const given = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
-    if (given.length > 1)
+    const forms = [messages, promptTokenIds, promptText].filter((form) => form !== undefined);
+    if (forms.length > 1)
       throw new RequestError(
         'a request has more than one of messages, promptTokenIds and promptText: give one',
       );
     if (promptTokenIds) return promptTokenIds;
     const encode = request.encode ?? ((text) => this.#text.tokenizer.encode(text));
-    const goingOn = conversation && continuesHistory(conversation, request) ? conversation : null;
+    const continued = conversation && continuesHistory(conversation, request) ? conversation : null;
     if (promptText !== undefined)
-      return this.#fromText(promptText, goingOn, encode, request.addSpecialTokens ?? false);
+      return this.#fromText(promptText, continued, encode, request.addSpecialTokens ?? false);
     if (!messages || messages.length === 0) {
       throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
     }
     checkLast(messages, end);
-    if (goingOn?.messages) {
-      const { historyIds, messages: messagesBefore } = goingOn;
+    if (continued?.messages) {
+      const { historyIds, messages: messagesBefore } = continued;
       const newMessages = messages.slice(messagesBefore.length);
       const turn = { historyIds: written(historyIds), messagesBefore, newMessages, end };
       return (await this.#text.chat.nextTurnPrompt(turn, encode)).promptTokenIds;
@@ -73,17 +73,18 @@ export class PromptBuilder {
 
   async #fromText(
     text: string,
-    goingOn: Conversation | null,
+    continued: Conversation | null,
     encode: Encode,
     addSpecialTokens: boolean,
   ): Promise<readonly number[]> {
-    const around = (ids: readonly number[]) => this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
+    const withSpecialTokens = (ids: readonly number[]) =>
+      this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
     // The same text may have been tokenised with other special tokens.
-    const alike = goingOn?.specialTokens === addSpecialTokens || around([]).length === 0;
-    if (goingOn?.text && alike)
-      return [...written(goingOn.historyIds), ...(await encode(text.slice(goingOn.text.length)))];
+    const alike = continued?.specialTokens === addSpecialTokens || withSpecialTokens([]).length === 0;
+    if (continued?.text && alike)
+      return [...written(continued.historyIds), ...(await encode(text.slice(continued.text.length)))];
     const ids = await encode(text);
-    return addSpecialTokens ? around(ids) : ids;
+    return addSpecialTokens ? withSpecialTokens(ids) : ids;
   }
 }
 

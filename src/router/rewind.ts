@@ -43,11 +43,11 @@ export async function takeBack(
   Object.assign(conversation, { turns, historyIds, messages, text, specialTokens, before: null });
   const { tokenIds, prefill, decode, heldTokens } = turn;
   const useful = kv !== null && heldTokens > 0;
-  conversation.kv = useful ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize) } : null;
+  conversation.kv = useful ? { ...kv, params: limitOffer(kv.params, heldTokens, blockSize) } : null;
   if (useful && windowed && prefill !== decode) {
     conversation.kv = null;
     release(kv);
-    conversation.kv = await heldAnew(turn, cacheSalt, newId(`${conversationId}-again`), clock);
+    conversation.kv = await recreateHold(turn, cacheSalt, newId(`${conversationId}-again`), clock);
   }
   await decode.forgetPrefix(tokenIds, cacheSalt, before.decodeHitTokens);
   if (prefill !== decode)
@@ -59,7 +59,7 @@ export async function takeBack(
  * Serves the part of the turn's prompt that D held before the turn, so that D holds it again: P has or computes it
  * and hands it over.
  */
-async function heldAnew(
+async function recreateHold(
   {
     tokenIds,
     prefill,
@@ -94,7 +94,7 @@ async function heldAnew(
  * Limits the parameters to the first numTokens tokens, so that nothing beyond them is offered. remote_token_ids stay
  * whole: the holder serves only readers that know everything it holds.
  */
-function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
+function limitOffer(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
   const blocks = Math.ceil(numTokens / blockSize);
   return {
     ...params,

@@ -18,8 +18,8 @@ import type { TimedOutput } from './output-stream.ts';
 import { planAgain, type TurnPlan } from './plan.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
-import { type Turn, turnOutputs, type Way } from './turn-outputs.ts';
-import { type PlannerDeps, planned } from './turn-planner.ts';
+import { type PlannedEngines, type Turn, turnOutputs } from './turn-outputs.ts';
+import { type PlannerDeps, planRequest } from './turn-planner.ts';
 import type { TurnSpans } from './turn-spans.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
 import type { TurnWatch } from './turn-watch.ts';
@@ -138,17 +138,17 @@ export class Router {
     }
     const held = conversations.takeHeld(conversation);
     const accepted = { number, acceptedMs, promptTokenIds };
-    const { plan, watch, routed } = planned(this.#deps, request, conversation, accepted, held);
+    const { plan, watch, routed } = planRequest(this.#deps, request, conversation, accepted, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
-    const onWay = request.onWay ?? (() => {});
-    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
+    const onEngines = request.onEngines ?? (() => {});
+    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onEngines };
     const served = new ServedTurn(facts);
     this.#deps.onTurn({ ...notice, routed });
     // Created only if needed: with many short turns, AbortControllers would be most of the objects allocated.
     const stopping = request.stop?.length ? new AbortController() : null;
-    const asked: Omit<Turn, 'requestIds'> = {
+    const turnRequest: Omit<Turn, 'requestIds'> = {
       promptTokenIds,
       sampling: withDefaults(request.sampling),
       cacheSalt: request.cacheSalt ?? null,
@@ -159,15 +159,15 @@ export class Router {
       stopped: stopping?.signal ?? null,
     };
     const leaveHolder = this.turnsAt.enter(offered ? [offered.holder.engineId] : []);
-    let given = offered === null;
-    const give = (): void => {
-      if (!given) release(offered!);
-      given = true;
+    let holdSettled = offered === null;
+    const settleHold = (): void => {
+      if (!holdSettled) release(offered!);
+      holdSettled = true;
       leaveHolder();
     };
     const outputs = request.failover
-      ? this.#withFailover(served, asked, plan, watch, give)
-      : this.#goOrCompute(served, asked, plan!, watch, offered?.givenBack ?? false);
+      ? this.#withFailover(served, turnRequest, plan, watch, settleHold)
+      : this.#runOrCompute(served, turnRequest, plan!, watch, offered?.returned ?? false);
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder({
         skipSpecialTokens: request.skipSpecialTokens ?? false,
@@ -176,47 +176,53 @@ export class Router {
       eosTokenIds: text.architecture.eosTokenIds,
       stop: request.stop ?? [],
       includeStop: request.includeStop ?? false,
-      minTokens: asked.sampling.minTokens,
+      minTokens: turnRequest.sampling.minTokens,
       onStop: () => stopping?.abort(),
       onlyEnd: request.onlyEnd ?? false,
     });
     const end = (failure: unknown): void => {
       // P ended, perhaps before it read the hold, which may still be good for the next turn.
-      if (!given && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
-        given = true;
+      if (!holdSettled && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
+        holdSettled = true;
         leaveHolder();
-        conversations.giveBack(conversation, offered!);
+        conversations.returnHeld(conversation, offered!);
       }
       // Nobody will read the hold any more. P notifies D only after a successful pull, and that message may be lost.
-      give();
+      settleHold();
       watch.ended();
     };
     return { served, answer, end };
   }
 
   /**
-   * Yields what the plan's engines give and, after a failure, what others give. `again`: called before another
+   * Yields what the plan's engines give and, after a failure, what others give. `beforeRetry`: called before another
    * attempt begins.
    */
   #withFailover(
     served: ServedTurn,
-    asked: Omit<Turn, 'requestIds'>,
+    turnRequest: Omit<Turn, 'requestIds'>,
     plan: TurnPlan | null,
     watch: TurnWatch,
-    again: () => void,
+    beforeRetry: () => void,
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
       const { clock, engines, placement, routing } = this.#deps;
       const views = routing(null).views.of(engines(), clock.now());
-      const other = planAgain(asked.promptTokenIds.length, views, alone, placement);
+      const other = planAgain(turnRequest.promptTokenIds.length, views, alone, placement);
       if (!other) return null;
       alone.add(other.engineId);
-      again();
+      beforeRetry();
       watch.planned(other);
-      return this.#go(served, { ...asked, remote: null }, this.#wayOf(other), watch, `-again${alone.size}`);
+      return this.#run(
+        served,
+        { ...turnRequest, remote: null },
+        this.#enginesFor(other),
+        watch,
+        `-again${alone.size}`,
+      );
     };
-    if (plan) return withFailover(this.#go(served, asked, this.#wayOf(plan), watch, ''), next);
+    if (plan) return withFailover(this.#run(served, turnRequest, this.#enginesFor(plan), watch, ''), next);
     const first = next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one has been restarted');
     const ended = 'no live engine takes the turn: wait until those that ended have been restarted';
@@ -224,33 +230,33 @@ export class Router {
   }
 
   /**
-   * `unsure`: the offered hold may have been read by a P that ended. If it is gone, P computes. Both attempts go to the same
+   * `mayBeGone`: the offered hold may have been read by a P that ended. If it is gone, P computes. Both attempts go to the same
    * engines, which no plan sees any more if they have begun to leave meanwhile.
    */
-  #goOrCompute(
+  #runOrCompute(
     served: ServedTurn,
-    asked: Omit<Turn, 'requestIds'>,
+    turnRequest: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
     watch: TurnWatch,
-    unsure: boolean,
+    mayBeGone: boolean,
   ): AsyncIterable<TimedOutput> {
-    const way = this.#wayOf(plan);
-    const first = this.#go(served, asked, way, watch, '');
-    if (!unsure || plan.way === 'alone') return first;
+    const way = this.#enginesFor(plan);
+    const first = this.#run(served, turnRequest, way, watch, '');
+    if (!mayBeGone || plan.way === 'alone') return first;
     return orWhenRefused(
       first,
       () => !served.prefilled,
       () => {
         watch.planned({ ...plan, load: null });
-        return this.#go(served, { ...asked, remote: null }, way, watch, '-again');
+        return this.#run(served, { ...turnRequest, remote: null }, way, watch, '-again');
       },
     );
   }
 
-  async *#go(
+  async *#run(
     served: ServedTurn,
-    asked: Omit<Turn, 'requestIds'>,
-    way: Way,
+    turnRequest: Omit<Turn, 'requestIds'>,
+    way: PlannedEngines,
     watch: TurnWatch,
     attempt: string,
   ): AsyncGenerator<TimedOutput> {
@@ -260,16 +266,17 @@ export class Router {
       prefill: newId(`${turnId}${attempt || '-p'}`),
       decode: newId(`${turnId}${attempt}-d`),
     };
-    served.goes(way);
+    served.beginAttempt(way);
     const ids = engineIdsOf(way);
-    served.facts.onWay?.(ids);
-    if (way.way === 'alone') this.#owns(turnId, requestIds, 'prefill', way.engine);
-    else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
+    served.facts.onEngines?.(ids);
+    if (way.way === 'alone') this.#attribute(turnId, requestIds, 'prefill', way.engine);
+    else
+      for (const side of ['prefill', 'decode'] as const) this.#attribute(turnId, requestIds, side, way[side]);
     const leave = this.turnsAt.enter(ids.prefill === null ? [ids.decode] : [ids.prefill, ids.decode]);
     try {
-      for await (const item of turnOutputs(way, Object.assign({ requestIds }, asked))) {
-        served.hear(item);
-        watch.heard(item);
+      for await (const item of turnOutputs(way, Object.assign({ requestIds }, turnRequest))) {
+        served.record(item);
+        watch.received(item);
         if (item.answers) yield item;
       }
     } finally {
@@ -278,13 +285,18 @@ export class Router {
   }
 
   /** From here on, spans and events of the request are attributed to the turn. */
-  #owns(turnId: string, requestIds: Turn['requestIds'], side: TurnSide, { engineId }: EngineClient): void {
+  #attribute(
+    turnId: string,
+    requestIds: Turn['requestIds'],
+    side: TurnSide,
+    { engineId }: EngineClient,
+  ): void {
     const requestId = requestIds[side];
-    this.#deps.spans.owns(requestId, { turnId, side });
+    this.#deps.spans.attribute(requestId, { turnId, side });
     this.#deps.onRequest({ requestId, turnId, side, engineId });
   }
 
-  #wayOf(plan: TurnPlan): Way {
+  #enginesFor(plan: TurnPlan): PlannedEngines {
     const engines = this.#deps.engines();
     const engine = (id: string): EngineClient => {
       const found = engines.find(({ engineId }) => engineId === id);
@@ -318,7 +330,7 @@ export class Router {
     });
     const result = served.result(end.reason, this.#deps.settings().throttled);
     result.stopReason = end.stopReason;
-    if (this.#deps.spans.heard) for (const span of served.ownSpans()) this.#deps.spans.tell(span);
+    if (this.#deps.spans.hasListeners) for (const span of served.ownSpans()) this.#deps.spans.report(span);
     this.#deps.onTurnEnd?.(result);
     return result;
   }
@@ -328,7 +340,7 @@ export class Router {
 const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
   Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
 
-const engineIdsOf = (way: Way) =>
+const engineIdsOf = (way: PlannedEngines) =>
   way.way === 'alone'
     ? { prefill: null, decode: way.engine.engineId }
     : { prefill: way.prefill.engineId, decode: way.decode.engineId };

@@ -12,7 +12,7 @@ import type { AnswerEnd } from './answer.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
-import type { TurnOutput, Way } from './turn-outputs.ts';
+import type { PlannedEngines, TurnOutput } from './turn-outputs.ts';
 import type { GenerateRequest, TransferSummary, TurnResult } from './turn-types.ts';
 
 export interface TurnFacts {
@@ -26,16 +26,16 @@ export interface TurnFacts {
   /** How it was routed; null: its engines ended before it began, and other engines served it. */
   routed: RoutedTurn | null;
   /** Called with the engines that serve the turn, at its start and again for each further attempt. */
-  onWay?: NonNullable<GenerateRequest['onWay']>;
+  onEngines?: NonNullable<GenerateRequest['onEngines']>;
 }
 
 export class ServedTurn {
   readonly facts: TurnFacts;
   outputTokenIds: TokenIds = [];
   text = '';
-  #way: Way | null = null;
+  #way: PlannedEngines | null = null;
   /** The last output of each side. */
-  #heard: Partial<Record<TurnSide, TurnOutput>> = {};
+  #lastOutputs: Partial<Record<TurnSide, TurnOutput>> = {};
   #decodeHitTokens = 0;
   readonly #spans: Span[] = [];
   #firstMs: number | null = null;
@@ -46,15 +46,15 @@ export class ServedTurn {
   }
 
   /** Starts an attempt with these engines. Outputs of an earlier attempt are no part of the result. */
-  goes(way: Way): void {
+  beginAttempt(way: PlannedEngines): void {
     this.#way = way;
-    this.#heard = {};
+    this.#lastOutputs = {};
     this.#decodeHitTokens = 0;
   }
 
-  hear(heard: TurnOutput): void {
-    const { side, output } = heard;
-    this.#heard[side] = heard;
+  record(received: TurnOutput): void {
+    const { side, output } = received;
+    this.#lastOutputs[side] = received;
     if (side === 'decode') this.#decodeHitTokens = output.prompt?.localHitTokens ?? this.#decodeHitTokens;
   }
 
@@ -75,7 +75,7 @@ export class ServedTurn {
    * Adds a span of one of the turn's requests. Spans that begin after the first token are ignored: they belong to no
    * stage before it.
    */
-  saw(span: Span): void {
+  addSpan(span: Span): void {
     if (this.#firstMs === null || span.startMs < this.#firstMs) this.#spans.push(span);
   }
 
@@ -84,13 +84,13 @@ export class ServedTurn {
    * not be.
    */
   get prefilled(): boolean {
-    return this.#heard.prefill !== undefined;
+    return this.#lastOutputs.prefill !== undefined;
   }
 
   /** What D, or the only engine, holds for the next turn; null: nothing. */
   held(): { params: KvTransferParams; holder: EngineClient } | null {
     const { decode } = this.#engines();
-    const params = (this.#heard.decode ?? this.#heard.prefill)?.output.finish?.kvTransferParams;
+    const params = (this.#lastOutputs.decode ?? this.#lastOutputs.prefill)?.output.finish?.kvTransferParams;
     return params ? { params, holder: decode } : null;
   }
 
@@ -158,17 +158,17 @@ export class ServedTurn {
       stagesMs,
       overlappedMs,
       transfer: {
-        pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
-        dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
-        storeToP: summarise(this.#heard.prefill?.loads ?? [], false),
-        storeToD: summarise(this.#heard.decode?.loads ?? [], false),
+        pToD: summarise(this.#lastOutputs.decode?.transfers ?? [], throttled),
+        dToP: summarise(this.#lastOutputs.prefill?.transfers ?? [], throttled),
+        storeToP: summarise(this.#lastOutputs.prefill?.loads ?? [], false),
+        storeToD: summarise(this.#lastOutputs.decode?.loads ?? [], false),
       },
       routed,
     };
   }
 
   #account(): PromptAccount | null {
-    return this.#heard.prefill?.output.prompt ?? null;
+    return this.#lastOutputs.prefill?.output.prompt ?? null;
   }
 
   #engines(): { prefill: EngineClient; decode: EngineClient } {

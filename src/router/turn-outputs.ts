@@ -36,7 +36,7 @@ export interface Turn {
 }
 
 /** A plan with its engines. */
-export type Way =
+export type PlannedEngines =
   | { way: 'alone'; engine: EngineClient }
   | { way: 'pull' | 'streamed'; prefill: EngineClient; decode: EngineClient };
 
@@ -55,7 +55,7 @@ export interface TurnOutput extends TimedOutput {
  * they free what they held for each other. Throws RequestError, RefusedError, TransferError, EngineDeadError,
  * InternalError, or the signal's reason.
  */
-export function turnOutputs(way: Way, turn: Turn): AsyncGenerator<TurnOutput> {
+export function turnOutputs(way: PlannedEngines, turn: Turn): AsyncGenerator<TurnOutput> {
   switch (way.way) {
     case 'alone':
       return alone(way.engine, turn);
@@ -68,26 +68,26 @@ export function turnOutputs(way: Way, turn: Turn): AsyncGenerator<TurnOutput> {
 
 async function* alone(engine: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
   const request = requestOf(turn, 'prefill', turn.sampling, null);
-  for await (const told of requestOutputs(engine, request, turn, accepted(turn)))
-    yield outputOf('prefill', true, told);
+  for await (const received of requestOutputs(engine, request, turn, accepted(turn)))
+    yield outputOf('prefill', true, received);
 }
 
 /** P, then D, as vLLM's router does. */
 async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
   const done = await prefilled(prefill, turn, false);
-  let taken = false;
+  let decodeStarted = false;
   try {
     yield done;
     const { kvTransferParams } = done.output.finish!;
     const request = requestOf(turn, 'decode', turn.sampling, kvTransferParams);
     const work = { name: 'hand over', sinceMs: done.atMs } as const;
-    for await (const told of requestOutputs(decode, request, turn, work)) {
-      taken = true;
-      yield outputOf('decode', true, told);
+    for await (const received of requestOutputs(decode, request, turn, work)) {
+      decodeStarted = true;
+      yield outputOf('decode', true, received);
     }
   } finally {
     // D never began, so nobody else would tell P to free its blocks.
-    if (!taken) unawaited(prefill.release([turn.requestIds.prefill]));
+    if (!decodeStarted) ignoreFailure(prefill.release([turn.requestIds.prefill]));
   }
 }
 
@@ -100,28 +100,28 @@ async function* streamed(
   decode: EngineClient,
   turn: Turn,
 ): AsyncGenerator<TurnOutput> {
-  const halves = new AbortController();
-  const signal = turn.signal ? AbortSignal.any([turn.signal, halves.signal]) : halves.signal;
+  const abortBoth = new AbortController();
+  const signal = turn.signal ? AbortSignal.any([turn.signal, abortBoth.signal]) : abortBoth.signal;
   const prefilling = prefilled(prefill, { ...turn, signal }, true);
-  prefilling.catch((error: unknown) => halves.abort(error));
-  let taken = false;
+  prefilling.catch((error: unknown) => abortBoth.abort(error));
+  let decodeStarted = false;
   try {
-    const request = requestOf(turn, 'decode', turn.sampling, toBePrefilled(prefill, turn));
-    for await (const told of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
+    const request = requestOf(turn, 'decode', turn.sampling, streamedParams(prefill, turn));
+    for await (const received of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
       // D's output may come before P's.
       const done = await prefilling;
-      if (!taken) yield done;
-      taken = true;
-      yield outputOf('decode', true, told);
+      if (!decodeStarted) yield done;
+      decodeStarted = true;
+      yield outputOf('decode', true, received);
     }
   } catch (error) {
-    halves.abort(error);
+    abortBoth.abort(error);
     throw error;
   } finally {
-    if (!taken) {
-      halves.abort(new InternalError(`${turn.requestIds.decode} ended before its first token`));
+    if (!decodeStarted) {
+      abortBoth.abort(new InternalError(`${turn.requestIds.decode} ended before its first token`));
       await prefilling.catch(() => {});
-      unawaited(prefill.release([turn.requestIds.prefill]));
+      ignoreFailure(prefill.release([turn.requestIds.prefill]));
     }
   }
 }
@@ -131,18 +131,18 @@ async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): 
   const role = { do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull };
   const params: KvTransferParams = Object.assign({}, turn.remote, role);
   if (streamed) params.streamed = true;
-  const onlyFirst = { maxTokens: 1, minTokens: 0, keepLogits: false };
-  const once: SamplingParams = Object.assign({}, turn.sampling, onlyFirst);
-  const request = requestOf(turn, 'prefill', once, params);
-  const ends = { signal: turn.signal, stopped: null };
-  for await (const told of requestOutputs(prefill, request, ends, accepted(turn))) {
-    if (told.output.finish?.kvTransferParams) return outputOf('prefill', false, told);
+  const limits = { maxTokens: 1, minTokens: 0, keepLogits: false };
+  const firstTokenOnly: SamplingParams = Object.assign({}, turn.sampling, limits);
+  const request = requestOf(turn, 'prefill', firstTokenOnly, params);
+  const signals = { signal: turn.signal, stopped: null };
+  for await (const received of requestOutputs(prefill, request, signals, accepted(turn))) {
+    if (received.output.finish?.kvTransferParams) return outputOf('prefill', false, received);
   }
   throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);
 }
 
 /** Parameters for D before P has begun: they name the sequence to read. */
-function toBePrefilled({ address }: EngineClient, { requestIds }: Turn): KvTransferParams {
+function streamedParams({ address }: EngineClient, { requestIds }: Turn): KvTransferParams {
   return {
     do_remote_decode: false,
     do_remote_prefill: true,
@@ -155,12 +155,12 @@ function toBePrefilled({ address }: EngineClient, { requestIds }: Turn): KvTrans
   };
 }
 
-type RequestTold = Pick<TurnOutput, 'output' | 'atMs' | 'transfers' | 'loads'>;
+type ReceivedOutput = Pick<TurnOutput, 'output' | 'atMs' | 'transfers' | 'loads'>;
 
 const outputOf = (
   side: TurnSide,
   answers: boolean,
-  { output, atMs, transfers, loads }: RequestTold,
+  { output, atMs, transfers, loads }: ReceivedOutput,
 ): TurnOutput => ({ side, answers, output, atMs, transfers, loads });
 
 const accepted = ({ acceptedMs }: Turn): RouterWork => ({ name: 'accept', sinceMs: acceptedMs });
@@ -184,7 +184,7 @@ export async function* requestOutputs(
   request: EngineRequest,
   { signal, stopped }: Pick<Turn, 'signal' | 'stopped'>,
   work?: RouterWork,
-): AsyncGenerator<RequestTold> {
+): AsyncGenerator<ReceivedOutput> {
   signal?.throwIfAborted();
   const stream = await submitted(engine, request, signal, work);
   const { requestId } = request;
@@ -207,21 +207,21 @@ export async function* requestOutputs(
   } finally {
     signal?.removeEventListener('abort', onAbort);
     stopped?.removeEventListener('abort', onStop);
-    if (!ended) giveUp(engine, requestId);
+    if (!ended) abandon(engine, requestId);
   }
 }
 
 /** Its last output may be on its way or unread, so nobody else will release what it left. */
-function giveUp(engine: EngineClient, requestId: string): void {
-  unawaited(engine.abort(requestId).then(() => engine.release([requestId])));
+function abandon(engine: EngineClient, requestId: string): void {
+  ignoreFailure(engine.abort(requestId).then(() => engine.release([requestId])));
 }
 
 /**
  * Callers that give up do not wait for the engine: its thread may be stuck, and an engine that has ended has nothing
  * to free.
  */
-function unawaited(told: Promise<void>): void {
-  told.catch(() => {});
+function ignoreFailure(received: Promise<void>): void {
+  received.catch(() => {});
 }
 
 /**
@@ -242,7 +242,7 @@ function submitted(
     engine
       .submit(request, work)
       .then((stream) => {
-        if (signal.aborted) giveUp(engine, requestId);
+        if (signal.aborted) abandon(engine, requestId);
         else resolve(stream);
       }, reject)
       .finally(() => signal.removeEventListener('abort', onAbort));

@@ -5,7 +5,7 @@ import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Conversation } from './conversations.ts';
-import { DecidedBy, type RoutedTurn } from './decision.ts';
+import { RecordingPolicy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import type { Placement } from './placement.ts';
@@ -19,13 +19,13 @@ export interface RouterPolicy {
   name: string;
   policy: RoutingPolicy;
   views: EngineViews;
-  looksAt: { cache: boolean };
+  needs: { cache: boolean };
 }
 
 export interface PlannerDeps {
   clock: Clock;
   /** The policy that decides now: the one that the request names or, for null, the active one. */
-  routing: (asked: string | null) => RouterPolicy;
+  routing: (policyName: string | null) => RouterPolicy;
   /** Absent: any P with any D. */
   placement?: Placement;
   /** The active settings. `throttled`: a modelled link slows transfers down. */
@@ -42,17 +42,17 @@ export interface PlannedTurn {
 }
 
 /** Throws what planTurn throws, after releasing the hold. */
-export function planned(
+export function planRequest(
   { clock, engines, placement, routing, settings }: PlannerDeps,
-  { cacheSalt = null, failover, routing: asked = null }: GenerateRequest,
+  { cacheSalt = null, failover, routing: policyName = null }: GenerateRequest,
   { id: conversationId, turns: turnsBefore }: Conversation,
   turn: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
   held: HeldForNextTurn | null,
 ): PlannedTurn {
   const { mode, handover } = settings();
-  const { name, policy, views: known, looksAt } = routing(asked);
+  const { name, policy, views: engineViews, needs } = routing(policyName);
   const nowMs = clock.now();
-  const views = known.of(engines(), nowMs);
+  const views = engineViews.of(engines(), nowMs);
   const { number, promptTokenIds } = turn;
   const request = {
     number,
@@ -63,9 +63,9 @@ export function planned(
     mode,
     handover,
     held: held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 },
-    cachedTokens: known.cachedTokens(promptTokenIds, cacheSalt, nowMs),
+    cachedTokens: engineViews.cachedTokens(promptTokenIds, cacheSalt, nowMs),
   };
-  const decided = new DecidedBy(policy);
+  const decided = new RecordingPolicy(policy);
   let plan: TurnPlan;
   try {
     plan = planTurn(request, views, decided, placement);
@@ -77,7 +77,7 @@ export function planned(
   const watch = new TurnWatch(policy, request, turn.acceptedMs);
   const hasEnded = (id: string): boolean => views.some(({ engineId, ended }) => engineId === id && ended);
   if (failover && enginesOf(plan).some(hasEnded)) return { plan: null, watch, routed: null };
-  const routed = Object.assign(decided.read(plan, name, looksAt.cache), { startMs: nowMs, endMs });
+  const routed = Object.assign(decided.read(plan, name, needs.cache), { startMs: nowMs, endMs });
   watch.planned(plan);
   return { plan, watch, routed };
 }

@@ -31,7 +31,7 @@ export class TurnSpans {
   }
 
   /** Whether anyone listens. */
-  get heard(): boolean {
+  get hasListeners(): boolean {
     return this.#listeners.size > 0;
   }
 
@@ -39,11 +39,11 @@ export class TurnSpans {
     const { turnId } = served.facts;
     this.#turns.set(turnId, { served, requestIds: [] });
     // For the turn's own spans.
-    this.owns(turnId, { turnId, side: 'prefill' });
+    this.attribute(turnId, { turnId, side: 'prefill' });
   }
 
   /** Call before a request of a turn under way is submitted. */
-  owns(requestId: string, owner: OfTurn): void {
+  attribute(requestId: string, owner: OfTurn): void {
     const turn = this.#turns.get(owner.turnId);
     invariant(turn, () => `${requestId} is of turn ${owner.turnId}, which has not begun`);
     turn.requestIds.push(requestId);
@@ -59,14 +59,14 @@ export class TurnSpans {
     if (this.#ended.length > MOST_ENDED) this.#forget(this.#ended.shift()!);
   }
 
-  tell(span: RawSpan): void {
+  report(span: RawSpan): void {
     this.count++;
     const { requestId, requestIds = [] } = span;
     const ids = requestId === null ? requestIds : [requestId];
     const turns = ids.flatMap((id) => this.#owners.get(id) ?? []);
     const stamped: Span = { ...span, turns };
     for (const turnId of new Set(turns.map((turn) => turn.turnId)))
-      this.#turns.get(turnId)?.served?.saw(stamped);
+      this.#turns.get(turnId)?.served?.addSpan(stamped);
     for (const listener of this.#listeners) listener(stamped);
   }
 

@@ -62,7 +62,7 @@ export interface GenerateRequest {
    * Called with the engines that serve the turn, at its start and again for each further attempt. `prefill` is null if
    * one engine does both.
    */
-  onWay?: (way: { prefill: string | null; decode: string }) => void;
+  onEngines?: (way: { prefill: string | null; decode: string }) => void;
   /** Aborts the turn at its engines at once. */
   signal?: AbortSignal;
 }

@@ -35,7 +35,7 @@ export class TurnWatch {
     });
   }
 
-  heard({ side, output, atMs, transfers }: TurnOutput): void {
+  received({ side, output, atMs, transfers }: TurnOutput): void {
     const plan = this.#plan;
     if (!plan || !this.#policy.observe) return;
     const { number } = this.#request;

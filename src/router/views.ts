@@ -18,7 +18,7 @@ export type ViewedEngine = Pick<
   'engineId' | 'role' | 'roleset' | 'combined' | 'ended' | 'load'
 >;
 
-interface CacheNews {
+interface CacheUpdate {
   engineId: string;
   atMs: number;
   events: readonly CacheEvent[];
@@ -30,9 +30,9 @@ export class EngineViews {
   /** Reports by engine, oldest first; views show the first. */
   readonly #loads = new Map<string, EngineLoad[]>();
   /** The views shown last, in the order of the engines. */
-  readonly #shown: { engine: ViewedEngine; view: EngineView }[] = [];
+  readonly #lastViews: { engine: ViewedEngine; view: EngineView }[] = [];
   /** Cache events that are not yet old enough, oldest first. */
-  readonly #pending: CacheNews[] = [];
+  readonly #pending: CacheUpdate[] = [];
 
   /** `ageMs`: how old a report must be before views show it, in milliseconds; 0: at once. */
   constructor(index: PrefixIndex, ageMs: () => number) {
@@ -47,15 +47,15 @@ export class EngineViews {
     this.#drop(loads, load.atMs - this.#ageMs());
   }
 
-  cached(news: CacheNews): void {
-    this.#pending.push(news);
-    this.#takeIn(news.atMs);
+  cached(update: CacheUpdate): void {
+    this.#pending.push(update);
+    this.#applyPending(update.atMs);
   }
 
   /** Call when the engine is gone; its replacement has another id. */
   forget(engineId: string): void {
     this.#loads.delete(engineId);
-    const others = this.#pending.filter((news) => news.engineId !== engineId);
+    const others = this.#pending.filter((update) => update.engineId !== engineId);
     this.#pending.splice(0, this.#pending.length, ...others);
     this.#index.forget(engineId);
   }
@@ -70,12 +70,12 @@ export class EngineViews {
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
     const views: EngineView[] = [];
     for (let i = 0; i < engines.length; i++) views.push(this.#view(engines[i]!, i, nowMs));
-    this.#shown.length = engines.length;
+    this.#lastViews.length = engines.length;
     return views;
   }
 
   #view(engine: ViewedEngine, i: number, nowMs: number): EngineView {
-    const known = this.#shown[i];
+    const known = this.#lastViews[i];
     const ended = engine.ended !== null;
     const { inFlight } = engine.load;
     const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
@@ -89,7 +89,7 @@ export class EngineViews {
     const { engineId, role, roleset, combined = false } = engine;
     const view: EngineView = { engineId, role, combined, ended, inFlight, signals };
     if (roleset !== undefined) view.roleset = roleset;
-    this.#shown[i] = { engine, view };
+    this.#lastViews[i] = { engine, view };
     return view;
   }
 
@@ -98,7 +98,7 @@ export class EngineViews {
     let found: ReadonlyMap<string, number> | null = null;
     return (engineId) => {
       if (!found) {
-        this.#takeIn(nowMs);
+        this.#applyPending(nowMs);
         found = this.#index.match(tokenIds, cacheSalt);
       }
       return found.get(engineId) ?? 0;
@@ -112,9 +112,9 @@ export class EngineViews {
     const load = loads[0]!;
     // With age 0, a report may be stamped later than the request, by another thread's clock.
     if (this.#ageMs() > 0 && load.atMs > untilMs) return null;
-    const still = load.running + load.waiting + load.waitingForRemote === 0;
+    const idle = load.running + load.waiting + load.waitingForRemote === 0;
     // An idle engine sends no reports, but its rates continue to fall.
-    return still ? faded(load, untilMs - load.atMs) : load;
+    return idle ? faded(load, untilMs - load.atMs) : load;
   }
 
   /** Keeps the newest report that is old enough, and all that are not yet. */
@@ -122,7 +122,7 @@ export class EngineViews {
     while (loads.length > 1 && (this.#ageMs() === 0 || loads[1]!.atMs <= untilMs)) loads.shift();
   }
 
-  #takeIn(nowMs: number): void {
+  #applyPending(nowMs: number): void {
     const untilMs = nowMs - this.#ageMs();
     const due = this.#ageMs() === 0 ? -1 : this.#pending.findIndex(({ atMs }) => atMs > untilMs);
     const count = due < 0 ? this.#pending.length : Math.max(due, this.#pending.length - MOST_PENDING);

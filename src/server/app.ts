@@ -110,7 +110,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
       const targets = new Targets();
       const over = { over: requestSignal(c), endsWhenSent: endsWhenSent(c) };
-      const incoming = { asked, requestId, ...over, onWay: targets.take };
+      const incoming = { asked, requestId, ...over, onEngines: targets.take };
       const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
       targets.tell(response.headers);

@@ -64,7 +64,7 @@ export interface GenerationRequest {
   /** Router port only: the policy or mix that routes the request; null: the router's own. */
   routing: string | null;
   /** Router port only: called with the engines that serve the request, again each time they change. */
-  onWay: NonNullable<GenerateRequest['onWay']>;
+  onEngines: NonNullable<GenerateRequest['onEngines']>;
   /** Called with the tokenised prompt before any engine gets the request; may throw. */
   onPrompt: (promptTokenIds: readonly number[]) => void;
   /** Ends the request at its engines at once. */

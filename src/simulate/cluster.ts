@@ -119,7 +119,7 @@ export class SimulatedCluster {
       prompts: new PromptBuilder(tokensOnly),
       conversations: this.#conversations,
       clock: this.clock,
-      routing: () => this.routing.inForce,
+      routing: () => this.routing.active,
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const throttled = options.link !== null || this.fleet.seats.links.length > 0;
@@ -190,7 +190,7 @@ export class SimulatedCluster {
 
   /** The engines, for the router. If the policy uses their reports, these are brought up to the current time. */
   #caughtUp(): readonly EngineClient[] {
-    const { load, cache } = this.routing.inForce.looksAt;
+    const { load, cache } = this.routing.active.needs;
     if (load || cache) this.#catchUp();
     const { staying } = this.fleet;
     return this.storm ? staying.map((engine) => this.#clientOf(engine)) : staying;
@@ -207,7 +207,7 @@ export class SimulatedCluster {
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
     const { options, costs, answers, blockBytes, autoscale = null, faults = false, onSpan } = this.#settings;
-    const { load, cache } = this.routing.told;
+    const { load, cache } = this.routing.reported;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
     const config = Object.assign({}, core, {
@@ -241,7 +241,7 @@ export class SimulatedCluster {
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
       },
-      onSpan: onSpan ? (span) => this.#spans.tell(span) : null,
+      onSpan: onSpan ? (span) => this.#spans.report(span) : null,
       onEnd: () => this.fleet.ended(engine),
       onStage: faults ? (said) => this.#said(engine, said) : null,
     });

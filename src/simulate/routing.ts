@@ -5,14 +5,14 @@ import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { prefixGroup } from '../engine/kv-cache-spec.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type RoutingDeps, seededDraws } from '../router/policies/definition.ts';
-import { looksAt, makePolicy } from '../router/policies/registry.ts';
+import { makePolicy, reportsNeeded } from '../router/policies/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import type { RouterPolicy } from '../router/turn-planner.ts';
 import { EngineViews } from '../router/views.ts';
 import { type PastRouting, replayedRouting } from './replayed-routing.ts';
 import { simulatedHasher } from './tokens/digests.ts';
 
-interface Looks {
+interface ReportNeeds {
   load: boolean;
   cache: boolean;
 }
@@ -20,10 +20,10 @@ interface Looks {
 export class SimulatedRouting {
   readonly views: EngineViews;
   /** What engines must report. */
-  readonly told: Looks;
+  readonly reported: ReportNeeds;
   readonly #deps: RoutingDeps;
   readonly #chosen: PastRouting | null;
-  #inForce: RouterPolicy & { looksAt: Looks };
+  #active: RouterPolicy & { needs: ReportNeeds };
 
   /** `changes`: the policy may change, so engines report everything that any policy could use. Throws ConfigError. */
   constructor(
@@ -37,28 +37,28 @@ export class SimulatedRouting {
     this.views = new EngineViews(index, () => signalAgeMs);
     const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
     this.#deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
-    this.#inForce = this.#made(routing);
-    this.told = changes ? { load: true, cache: true } : this.#inForce.looksAt;
+    this.#active = this.#build(routing);
+    this.reported = changes ? { load: true, cache: true } : this.#active.needs;
   }
 
-  get inForce(): RouterPolicy & { looksAt: Looks } {
-    return this.#inForce;
+  get active(): RouterPolicy & { needs: ReportNeeds } {
+    return this.#active;
   }
 
   /** Applies to turns that arrive from now on; what the policy before had learned is forgotten. Throws ConfigError. */
   change(routing: RoutingChoice): void {
-    this.#inForce = this.#made(routing);
+    this.#active = this.#build(routing);
   }
 
   /** The engine has ended, and its id never comes back. */
   forget(engineId: string): void {
     this.views.forget(engineId);
-    this.#inForce.policy.forget?.(engineId);
+    this.#active.policy.forget?.(engineId);
   }
 
-  #made(routing: RoutingChoice): RouterPolicy & { looksAt: Looks } {
-    const made = makePolicy(routing, this.#deps);
-    const policy = this.#chosen ? replayedRouting(made, this.#chosen) : made;
-    return { name: routing.name, policy, looksAt: looksAt(routing), views: this.views };
+  #build(routing: RoutingChoice): RouterPolicy & { needs: ReportNeeds } {
+    const built = makePolicy(routing, this.#deps);
+    const policy = this.#chosen ? replayedRouting(built, this.#chosen) : built;
+    return { name: routing.name, policy, needs: reportsNeeded(routing), views: this.views };
   }
 }

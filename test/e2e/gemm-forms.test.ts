@@ -14,7 +14,7 @@ import {
 import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
-import { type Turn, turnOutputs, type Way } from '../../src/router/turn-outputs.ts';
+import { type PlannedEngines, type Turn, turnOutputs } from '../../src/router/turn-outputs.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;
@@ -42,7 +42,7 @@ async function withEngines<T>(
 }
 
 /** Serves turns with a growing history; returns each token as `id:digest`. */
-async function converse(way: Way): Promise<{ tokens: string[]; pulled: number }> {
+async function converse(way: PlannedEngines): Promise<{ tokens: string[]; pulled: number }> {
   const tokens: string[] = [];
   let [pulled, remote]: [number, KvTransferParams | null] = [0, null];
   let history: number[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { RoutingError } from '../../src/errors.ts';
-import { policyOf } from '../../src/fleet/active-routing.ts';
+import { buildPolicy } from '../../src/fleet/active-routing.ts';
 import { Routings } from '../../src/fleet/routings.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { Watches } from '../../src/fleet/watches.ts';
@@ -9,7 +9,7 @@ import type { EngineView, RouteRequest } from '../../src/router/plan.ts';
 const options = { weightSeed: 0, blockSize: 16 } as ClusterOptions;
 
 async function world() {
-  const routings = new Routings({ all: [] }, new Watches(), await policyOf(options, 64), options);
+  const routings = new Routings({ all: [] }, new Watches(), await buildPolicy(options, 64), options);
   const enter = (name: string, asked = options) => routings.enter(name, asked, 64);
   const ask = async (name: string): Promise<void> => (await enter(name))();
   return { routings, enter, ask };

@@ -33,7 +33,7 @@ export function policyOf(
 export const routingOf = (policy: RoutingPolicy = ROUND_ROBIN, ageMs = 0): RouterPolicy => {
   const hashing = { hasher: createBlockHasher('test'), blockSize: 16 };
   const views = new EngineViews(new PrefixIndex(hashing), () => ageMs);
-  return { name: 'test', policy, views, looksAt: { cache: true } };
+  return { name: 'test', policy, views, needs: { cache: true } };
 };
 
 export const ROUND_ROBIN = policyOf('round-robin');

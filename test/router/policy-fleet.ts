@@ -10,7 +10,7 @@ import { ConversationCache } from '../../src/router/conversations.ts';
 import type { Candidates, RoutingPolicy } from '../../src/router/plan.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
-import { type DrainReport, drained, heirOf } from '../../src/router/scaling/drain.ts';
+import { type DrainReport, drainEngine, successorOf } from '../../src/router/scaling/drain.ts';
 import { planScale } from '../../src/router/scaling/plan.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
@@ -177,11 +177,11 @@ export class PolicyFleet {
       const { running, waiting, waitingForRemote, heldRequests } = node.core.inspect.stats();
       return { requests: running + waiting + waitingForRemote, holds: heldRequests };
     };
-    void drained({ client: node, remaining }, this.#s.drain, {
+    void drainEngine({ client: node, remaining }, this.#s.drain, {
       clock: this.clock,
       conversations: this.conversations,
       turns: this.router.turnsAt,
-      heir: () => heirOf(node, this.#staying),
+      successor: () => successorOf(node, this.#staying),
       newId: this.#newId,
     }).then((report) => {
       this.drains.push(report);

@@ -4,7 +4,12 @@ import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
 import { RefusedError, TransferError } from '../../src/errors.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
-import { requestOutputs, type Turn, turnOutputs, type Way } from '../../src/router/turn-outputs.ts';
+import {
+  type PlannedEngines,
+  requestOutputs,
+  type Turn,
+  turnOutputs,
+} from '../../src/router/turn-outputs.ts';
 import { settled } from '../clock.ts';
 import { FakeEngine } from './fake-engine.ts';
 
@@ -22,8 +27,8 @@ function world() {
     ...{ remote: null, pull: null, signal: null, stopped: null },
     ...changes,
   });
-  const way = (name: 'pull' | 'streamed'): Way => ({ way: name, prefill, decode });
-  const read = async (how: Way, asked: Turn, most = Number.POSITIVE_INFINITY) => {
+  const way = (name: 'pull' | 'streamed'): PlannedEngines => ({ way: name, prefill, decode });
+  const read = async (how: PlannedEngines, asked: Turn, most = Number.POSITIVE_INFINITY) => {
     const heard: string[] = [];
     for await (const { side, answers } of turnOutputs(how, asked)) {
       heard.push(`${side}${answers ? '' : ', no answer'}`);

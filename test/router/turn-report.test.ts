@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PromptAccount, RequestOutput } from '../../src/engine/types.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
-import { DecidedBy, routeSpan } from '../../src/router/decision.ts';
+import { RecordingPolicy, routeSpan } from '../../src/router/decision.ts';
 import type { EngineView, RouteRequest, Routing, RoutingEvent, TurnPlan } from '../../src/router/plan.ts';
 import { ServedTurn } from '../../src/router/served-turn.ts';
 import type { TurnOutput } from '../../src/router/turn-outputs.ts';
@@ -72,31 +72,31 @@ describe('a served turn', () => {
   it('has no start before it has begun, and no result without an account of its prompt', () => {
     const turn = served();
     expect(() => turn.start()).toThrow('t has not begun');
-    turn.goes({ way: 'pull', prefill: p, decode: d });
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
     expect(turn.held()).toBeNull();
     expect(turn.start()).toMatchObject({ localHitTokens: 0, decodeHitTokens: 0 });
     expect(() => turn.result('length', false)).toThrow('without an account');
-    turn.hear(heard('prefill', { prompt: account(2) }));
+    turn.record(heard('prefill', { prompt: account(2) }));
     expect(() => turn.result('length', false)).toThrow('without an account');
     turn.add(1, 'a', 130);
     expect(turn.result('length', false).transfer).toEqual({
       ...{ pToD: null, dToP: null, storeToP: null, storeToD: null },
     });
     const unheard = served();
-    unheard.goes({ way: 'pull', prefill: p, decode: d });
+    unheard.beginAttempt({ way: 'pull', prefill: p, decode: d });
     unheard.add(1, 'a', 130);
     expect(() => unheard.result('length', false)).toThrow('without an account');
   });
 
   it('returns its tokens, its times, its hold and what was moved to each engine', () => {
     const turn = served();
-    turn.goes({ way: 'pull', prefill: p, decode: d });
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
     const toP = [moved({ wallMs: 2 }), moved({ outcome: 'failed' }), moved({ bytes: 0 })];
-    turn.hear(heard('prefill', { prompt: account(2) }, { transfers: toP, loads: [moved({ wallMs: 0 })] }));
+    turn.record(heard('prefill', { prompt: account(2) }, { transfers: toP, loads: [moved({ wallMs: 0 })] }));
     const stages = { ...moved({}).stages, linkMs: 1.5 };
     const toD = [moved({ stages }), moved({ stages, movingMs: 1, wallMs: 6 })];
-    turn.hear(heard('decode', { prompt: account(4) }, { transfers: toD, loads: [moved({})] }));
-    turn.hear(heard('decode', { finish: finish(params) }, { transfers: toD, loads: [moved({})] }));
+    turn.record(heard('decode', { prompt: account(4) }, { transfers: toD, loads: [moved({})] }));
+    turn.record(heard('decode', { finish: finish(params) }, { transfers: toD, loads: [moved({})] }));
     expect([turn.add(11, 'a', 130), turn.add(12, 'b', 140), turn.add(13, 'c', 160)]).toEqual([0, 1, 2]);
     expect(turn.held()).toEqual({ params, holder: d });
     expect(turn.start()).toEqual({
@@ -150,9 +150,9 @@ describe('a served turn', () => {
 
   it('on one engine has no transfers, and no time per token if it has one token', () => {
     const turn = served();
-    turn.goes({ way: 'alone', engine: d });
+    turn.beginAttempt({ way: 'alone', engine: d });
     const noPull = { by: 'policy', reason: 'too short' } as const;
-    turn.hear(heard('prefill', { prompt: { ...account(5), noPull }, finish: finish(params) }));
+    turn.record(heard('prefill', { prompt: { ...account(5), noPull }, finish: finish(params) }));
     turn.add(1, 'a', 130);
     expect(turn.held()).toEqual({ params, holder: d });
     expect(turn.start()).toMatchObject({ prefill: d, decode: d, localHitTokens: 5, decodeHitTokens: 5 });
@@ -168,18 +168,18 @@ describe('a served turn', () => {
 
   it('forgets what an earlier way reported', () => {
     const turn = served();
-    turn.goes({ way: 'pull', prefill: p, decode: d });
-    turn.hear(heard('prefill', { prompt: account(2) }));
-    turn.hear(heard('decode', { prompt: account(4), finish: finish(params) }));
-    turn.goes({ way: 'pull', prefill: p, decode: d });
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
+    turn.record(heard('prefill', { prompt: account(2) }));
+    turn.record(heard('decode', { prompt: account(4), finish: finish(params) }));
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
     expect(turn.held()).toBeNull();
     expect(turn.start()).toMatchObject({ localHitTokens: 0, decodeHitTokens: 0 });
   });
 
   it('has spans of its own, and its stages include spans that began before its first token', () => {
     const turn = served();
-    turn.goes({ way: 'pull', prefill: p, decode: d });
-    turn.hear(heard('prefill', { prompt: account(2) }));
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
+    turn.record(heard('prefill', { prompt: account(2) }));
     const span = (name: string, startMs: number, endMs: number) => ({
       ...({
         name,
@@ -193,15 +193,15 @@ describe('a served turn', () => {
       } as const),
       turns: [{ turnId: 't', side: 'prefill' }] as const,
     });
-    turn.saw(span('lookup', 105, 120));
+    turn.addSpan(span('lookup', 105, 120));
     expect(turn.ownSpans().map(({ name, startMs, endMs }) => [name, startMs, endMs])).toEqual([
       ['ttft', 100, 100],
       ['turn', 100, 0],
     ]);
     turn.add(1, 'a', 130);
     turn.add(2, 'b', 170);
-    turn.saw(span('step', 130, 140));
-    turn.saw(span('lookup', 125, 130));
+    turn.addSpan(span('step', 130, 140));
+    turn.addSpan(span('lookup', 125, 130));
     const spans = turn.ownSpans();
     expect(spans.map(({ name, startMs, endMs }) => [name, startMs, endMs])).toEqual([
       ['ttft', 100, 130],
@@ -227,7 +227,7 @@ describe('a routing decision', () => {
   };
   const scores = [{ engineId: 'p0', side: 'prefill', score: 5, best: 'least' }] as const;
   const decided = (changes: Partial<Routing>) =>
-    new DecidedBy({
+    new RecordingPolicy({
       route: (_, { prefill, decode }) => ({
         prefill: prefill[0]!,
         decode: decode[0]!,
@@ -293,8 +293,8 @@ describe('a routing decision', () => {
       ...{ policy: 'mine', way: 'alone', decode: 'd0', why: 'the mode', candidates: 0 },
     });
     const turn = served();
-    turn.goes({ way: 'pull', prefill: p, decode: d });
-    turn.hear(heard('prefill', { prompt: account(2) }));
+    turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
+    turn.record(heard('prefill', { prompt: account(2) }));
     turn.add(1, 'a', 130);
     const report = turnReport('c', 2, { ...turn.result('length', false), routed }, [], null);
     expect(report.routing).toMatchObject({
@@ -320,17 +320,17 @@ describe('observe() of a policy', () => {
 
   it('is told of a pair’s prefill, the moves to each engine, the first token and the end', () => {
     const { events, asked, watch } = watched();
-    watch.heard(heard('prefill', { finish: finish(params) }));
+    watch.received(heard('prefill', { finish: finish(params) }));
     watch.ended();
     expect(events).toEqual([]);
     watch.planned(pull);
-    watch.heard(heard('prefill', {}));
+    watch.received(heard('prefill', {}));
     const transfers = [moved({ wallMs: 3 }), moved({ outcome: 'failed' }), moved({ bytes: 0 })];
-    watch.heard(heard('prefill', { finish: finish(params), prompt: account(1) }, { transfers }));
-    watch.heard(heard('prefill', { finish: finish(params) }, { transfers }));
-    watch.heard(heard('decode', {}));
-    watch.heard(heard('decode', { tokens: [token(1)] }, { atMs: 170, transfers: [moved({ bytes: 50 })] }));
-    watch.heard(heard('decode', { tokens: [token(2)] }));
+    watch.received(heard('prefill', { finish: finish(params), prompt: account(1) }, { transfers }));
+    watch.received(heard('prefill', { finish: finish(params) }, { transfers }));
+    watch.received(heard('decode', {}));
+    watch.received(heard('decode', { tokens: [token(1)] }, { atMs: 170, transfers: [moved({ bytes: 50 })] }));
+    watch.received(heard('decode', { tokens: [token(2)] }));
     watch.ended();
     watch.ended();
     expect(events).toEqual([
@@ -347,8 +347,8 @@ describe('observe() of a policy', () => {
     const { events, asked, watch } = watched();
     watch.planned({ way: 'alone', engineId: 'd0', why: '' });
     const times = { arrivalMs: 90, queuedMs: 95, scheduledMs: null };
-    watch.heard(heard('prefill', { tokens: [token(1)], times }, { transfers: [moved({})] }));
-    watch.heard(heard('prefill', { tokens: [token(2)] }));
+    watch.received(heard('prefill', { tokens: [token(1)], times }, { transfers: [moved({})] }));
+    watch.received(heard('prefill', { tokens: [token(2)] }));
     watch.ended();
     expect(events).toEqual([
       { kind: 'planned', number: 7, prefill: null, decode: 'd0', promptTokens: 3, request: asked },
@@ -361,16 +361,16 @@ describe('observe() of a policy', () => {
   it('is told of the first plan’s end and all of the second if a turn fails over', () => {
     const { events, watch } = watched();
     watch.planned({ ...pull, load: null });
-    watch.heard(heard('prefill', { finish: finish(params) }, { transfers: [moved({})] }));
+    watch.received(heard('prefill', { finish: finish(params) }, { transfers: [moved({})] }));
     watch.planned(pull);
-    watch.heard(heard('prefill', { finish: finish(params) }));
+    watch.received(heard('prefill', { finish: finish(params) }));
     expect(events.map(({ kind }) => kind)).toEqual(['planned', 'prefilled', 'ended', 'planned', 'prefilled']);
   });
 
   it('is optional', () => {
     const watch = new TurnWatch({ route: () => ({}) as Routing }, request(), 100);
     watch.planned(pull);
-    watch.heard(heard('decode', { tokens: [token(1)] }, { transfers: [moved({})] }));
+    watch.received(heard('decode', { tokens: [token(1)] }, { transfers: [moved({})] }));
     watch.ended();
   });
 });

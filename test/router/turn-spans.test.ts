@@ -13,7 +13,7 @@ class Seen extends ServedTurn {
     super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, routed: null, acceptedMs: 0 });
   }
 
-  override saw(span: Span): void {
+  override addSpan(span: Span): void {
     this.seen.push(span);
   }
 }
@@ -44,12 +44,12 @@ describe('spans', () => {
     const { spans, heard } = listening();
     const [a, b] = [new Seen('a'), new Seen('b')];
     for (const turn of [a, b]) spans.turnBegins(turn);
-    spans.owns('x', prefill('a'));
-    spans.owns('y', decode('b'));
-    spans.tell(of(['x', 'somebody else', 'y']));
+    spans.attribute('x', prefill('a'));
+    spans.attribute('y', decode('b'));
+    spans.report(of(['x', 'somebody else', 'y']));
     expect(heard[0]!.turns).toEqual([prefill('a'), decode('b')]);
     expect([a.seen, b.seen]).toEqual([heard, heard]);
-    spans.tell(of(['somebody else']));
+    spans.report(of(['somebody else']));
     expect(heard[1]!.turns).toEqual([]);
     expect(a.seen).toHaveLength(1);
   });
@@ -58,9 +58,9 @@ describe('spans', () => {
     const { spans, heard } = listening();
     const a = new Seen('a');
     spans.turnBegins(a);
-    spans.owns('x', prefill('a'));
-    spans.owns('y', decode('a'));
-    spans.tell(of(['x', 'y']));
+    spans.attribute('x', prefill('a'));
+    spans.attribute('y', decode('a'));
+    spans.report(of(['x', 'y']));
     expect(heard[0]!.turns).toEqual([prefill('a'), decode('a')]);
     expect(a.seen).toHaveLength(1);
   });
@@ -68,7 +68,7 @@ describe('spans', () => {
   it('of the router belong to the turn that they name', () => {
     const { spans, heard } = listening();
     spans.turnBegins(new Seen('a'));
-    spans.tell(routerSpan('ttft', 'a', 0, 1));
+    spans.report(routerSpan('ttft', 'a', 0, 1));
     expect(heard[0]!.turns).toEqual([prefill('a')]);
   });
 
@@ -76,9 +76,9 @@ describe('spans', () => {
     const { spans, heard } = listening();
     const late = new Seen('late');
     spans.turnBegins(late);
-    spans.owns('x', prefill('late'));
+    spans.attribute('x', prefill('late'));
     spans.turnEnds(late);
-    spans.tell(of(['x']));
+    spans.report(of(['x']));
     expect(heard.at(-1)!.turns).toEqual([prefill('late')]);
     expect(late.seen).toEqual([]);
     for (let i = 0; i < 256; i++) {
@@ -86,11 +86,11 @@ describe('spans', () => {
       spans.turnBegins(turn);
       spans.turnEnds(turn);
     }
-    spans.tell(of(['x']));
+    spans.report(of(['x']));
     expect(heard.at(-1)!.turns).toEqual([]);
   });
 
   it('of a request cannot be registered before its turn has begun', () => {
-    expect(() => new TurnSpans().owns('x', prefill('a'))).toThrow('x is of turn a, which has not begun');
+    expect(() => new TurnSpans().attribute('x', prefill('a'))).toThrow('x is of turn a, which has not begun');
   });
 });

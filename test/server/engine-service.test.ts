@@ -44,7 +44,7 @@ function service(failure: Error = new RequestError('no')) {
 
 const asked = {
   ...{ requestId: 'x', prompt: { kind: 'text', text: 'long' }, cacheSalt: null, kvTransferParams },
-  ...{ sampling: {}, stop: [], onWay() {}, onPrompt() {}, signal: new AbortController().signal },
+  ...{ sampling: {}, stop: [], onEngines() {}, onPrompt() {}, signal: new AbortController().signal },
 } as unknown as GenerationRequest;
 
 it.each([

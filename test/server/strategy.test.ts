@@ -45,7 +45,7 @@ describe('the target-pod headers', () => {
     ways: { prefill: string | null; decode: string }[] = [];
 
     override async *generate(request: Parameters<StubService['generate']>[0]) {
-      for (const way of this.ways) request.onWay(way);
+      for (const way of this.ways) request.onEngines(way);
       yield* super.generate(request);
     }
   }

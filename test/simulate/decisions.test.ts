@@ -14,7 +14,7 @@ import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import { seededDraws } from '../../src/router/policies/definition.ts';
-import { looksAt, makePolicy } from '../../src/router/policies/registry.ts';
+import { makePolicy, reportsNeeded } from '../../src/router/policies/registry.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
 import { PromptBuilder } from '../../src/router/prompts.ts';
 import { Router } from '../../src/router/router.ts';
@@ -171,7 +171,7 @@ class PolicyFleet {
       prompts: new PromptBuilder(tokensOnly),
       conversations: new ConversationCache(this.#clock),
       clock: this.#clock,
-      routing: () => ({ name: choice.name, policy, views, looksAt: looksAt(choice) }),
+      routing: () => ({ name: choice.name, policy, views, needs: reportsNeeded(choice) }),
       settings: () => ({ mode, handover, throttled: false }),
       engines: () => this.#nodes,
       onTurn() {},

@@ -11,7 +11,7 @@
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
-import { BothWays, TimeWindow } from './window.ts';
+import { TimeWindow, UpDownWindows } from './window.ts';
 
 const common = {
   /** Target value of the metric per engine. */
@@ -51,9 +51,9 @@ export function apaEngines(n: number, ratio: number, parameters: Omit<Common, 't
 export function kpaEngines(n: number, value: number, parameters: Common): number {
   const { target, maxScaleUpRate, maxScaleDownRate, scaleUpTolerance, scaleDownTolerance } = parameters;
   const outside = value > target * (1 + scaleUpTolerance) || value < target * (1 - scaleDownTolerance);
-  const wanted = outside ? Math.ceil(value / target) : n;
+  const desired = outside ? Math.ceil(value / target) : n;
   const most = Math.max(1, Math.ceil(maxScaleUpRate * n));
-  return Math.min(most, Math.max(Math.floor(n / maxScaleDownRate), wanted));
+  return Math.min(most, Math.max(Math.floor(n / maxScaleDownRate), desired));
 }
 
 export class AibrixApa implements RoleScaler {
@@ -116,11 +116,11 @@ export class AibrixKpa implements RoleScaler {
  */
 class Cooldown {
   readonly #parameters: Common;
-  readonly #recent: BothWays;
+  readonly #recent: UpDownWindows;
 
   constructor(parameters: Common) {
     this.#parameters = parameters;
-    this.#recent = new BothWays(parameters.scaleUpCooldownSeconds, parameters.scaleDownCooldownSeconds);
+    this.#recent = new UpDownWindows(parameters.scaleUpCooldownSeconds, parameters.scaleDownCooldownSeconds);
   }
 
   decide(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {

@@ -74,8 +74,8 @@ export class DynamoSla implements Autoscaler {
   #loadMs = Number.NEGATIVE_INFINITY;
   readonly #bounds: Readonly<Record<EngineRole, Bounds>> | null;
   /** The last decision. Until it is carried out, no other is made. */
-  #wanted: Engines | null = null;
-  #wantedMs = 0;
+  #desired: Engines | null = null;
+  #desiredMs = 0;
 
   /** `bounds`: limits of each role, which decisions never exceed; null: none. */
   constructor(parameters: Parameters, bounds: Readonly<Record<EngineRole, Bounds>> | null = null) {
@@ -89,14 +89,14 @@ export class DynamoSla implements Autoscaler {
     if (served) this.#sinceFloor.push(served);
     this.#floorMs ??= nowMs;
     const now = { prefill: prefill.engines, decode: decode.engines };
-    const wanted = this.#wanted ?? now;
-    const waits = nowMs - this.#wantedMs < 1000 * this.#p.ackTimeoutSeconds;
-    if (waits && (wanted.prefill !== now.prefill || wanted.decode !== now.decode)) {
-      return each(wanted, () => 'the last change is still in progress');
+    const desired = this.#desired ?? now;
+    const waits = nowMs - this.#desiredMs < 1000 * this.#p.ackTimeoutSeconds;
+    if (waits && (desired.prefill !== now.prefill || desired.decode !== now.decode)) {
+      return decisions(desired, () => 'the last change is still in progress');
     }
     const floorIsNew = this.#updateFloor(nowMs);
     if (!floorIsNew && nowMs - this.#loadMs < 1000 * this.#p.loadIntervalSeconds) {
-      return each(now, () => 'between two checks');
+      return decisions(now, () => 'between two checks');
     }
     this.#loadMs = nowMs;
     const { ttftMs, itlMs } = this.#p;
@@ -105,10 +105,10 @@ export class DynamoSla implements Autoscaler {
       prefill: Math.max(this.#floor.prefill, moved.prefill.want),
       decode: Math.max(this.#floor.decode, moved.decode.want),
     };
-    this.#wanted = this.#bounded(withinBudget(proposed, this.#p));
-    this.#wantedMs = nowMs;
-    const cut = this.#wanted.prefill + this.#wanted.decode < proposed.prefill + proposed.decode;
-    return each(this.#wanted, (role) =>
+    this.#desired = this.#bounded(withinBudget(proposed, this.#p));
+    this.#desiredMs = nowMs;
+    const cut = this.#desired.prefill + this.#desired.decode < proposed.prefill + proposed.decode;
+    return decisions(this.#desired, (role) =>
       [
         moved[role].why,
         ...(this.#floor[role] > moved[role].want ? [`throughput needs ${this.#floor[role]}`] : []),
@@ -151,9 +151,12 @@ export class DynamoSla implements Autoscaler {
   }
 }
 
-const each = (wanted: Engines, why: (role: EngineRole) => string): Record<EngineRole, ScaleDecision> => ({
-  prefill: { want: wanted.prefill, why: why('prefill') },
-  decode: { want: wanted.decode, why: why('decode') },
+const decisions = (
+  desired: Engines,
+  why: (role: EngineRole) => string,
+): Record<EngineRole, ScaleDecision> => ({
+  prefill: { want: desired.prefill, why: why('prefill') },
+  decode: { want: desired.decode, why: why('decode') },
 });
 
 /** Combines intervals, weighting means by requests. */

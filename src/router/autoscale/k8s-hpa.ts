@@ -8,7 +8,7 @@
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
-import { BothWays } from './window.ts';
+import { UpDownWindows } from './window.ts';
 
 export const hpaSchema = z.strictObject({
   /** Target value of the metric per engine. */
@@ -35,41 +35,41 @@ export function hpaEngines(
   const ratio = sum / values.length / target;
   const missing = Math.max(0, engines - values.length);
   const same = (r: number) => r >= 1 - tolerance && r <= 1 + tolerance;
-  if (missing === 0) return same(ratio) ? engines : Math.ceil(roundingLeft(ratio * values.length));
+  if (missing === 0) return same(ratio) ? engines : Math.ceil(withoutRoundingError(ratio * values.length));
   const all = values.length + missing;
   // Assumed values of engines without metrics never reverse the direction.
   const cautious = (sum + (ratio < 1 ? missing * target : 0)) / all / target;
   if (same(cautious) || (ratio < 1 && cautious > 1) || (ratio > 1 && cautious < 1)) return engines;
-  const wanted = Math.ceil(roundingLeft(cautious * all));
-  return (cautious < 1 && wanted > engines) || (cautious > 1 && wanted < engines) ? engines : wanted;
+  const desired = Math.ceil(withoutRoundingError(cautious * all));
+  return (cautious < 1 && desired > engines) || (cautious > 1 && desired < engines) ? engines : desired;
 }
 
 /** Removes rounding errors: 3.0000000000000004 engines are 3. */
-const roundingLeft = (value: number): number => Number(value.toPrecision(12));
+const withoutRoundingError = (value: number): number => Number(value.toPrecision(12));
 
 export class KubernetesHpa implements RoleScaler {
   readonly #parameters: HpaParameters;
-  readonly #recent: BothWays;
+  readonly #recent: UpDownWindows;
   /** Engines added and removed within the period. */
-  readonly #moved: BothWays;
+  readonly #moved: UpDownWindows;
   #isFirst = true;
 
   constructor(parameters: HpaParameters) {
     this.#parameters = parameters;
     const { scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, periodSeconds } = parameters;
     // Kubernetes counts what came after (now - window), excluding the boundary; ticks are exactly one period apart.
-    this.#recent = new BothWays(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, true);
-    this.#moved = new BothWays(periodSeconds, periodSeconds, true);
+    this.#recent = new UpDownWindows(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, true);
+    this.#moved = new UpDownWindows(periodSeconds, periodSeconds, true);
   }
 
   decide(nowMs: number, load: RoleLoad, changing: boolean): ScaleDecision {
     const { target, minEngines, maxEngines } = this.#parameters;
     const n = load.engines;
-    const wanted = hpaEngines(load, this.#parameters);
+    const desired = hpaEngines(load, this.#parameters);
     const mean = load.values.reduce((sum, value) => sum + value, 0) / load.values.length;
     const why =
       load.values.length > 0 ? `${Number(mean.toPrecision(4))} per engine, target ${target}` : 'no metrics';
-    const stable = this.#stabilized(nowMs, n, { want: wanted, why });
+    const stable = this.#stabilized(nowMs, n, { want: desired, why });
     const decision = within(minEngines, maxEngines, this.#byRate(nowMs, n, stable));
     if (!changing) this.#moved.add(nowMs, Math.max(0, decision.want - n), Math.max(0, n - decision.want));
     return decision;

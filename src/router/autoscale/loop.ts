@@ -34,7 +34,7 @@ export class AutoscaleLoop {
   readonly name: AutoscalerName;
   readonly intervalMs: number;
   readonly #choice: AutoscaleChoice;
-  readonly #made: BuiltAutoscaler;
+  readonly #scaler: BuiltAutoscaler;
   readonly #maxNumSeqs: number;
   readonly #served = new ServedTurns();
 
@@ -43,7 +43,7 @@ export class AutoscaleLoop {
     this.name = choice.name;
     this.intervalMs = choice.intervalMs ?? INTERVAL_MS[choice.name];
     this.#choice = choice;
-    this.#made = autoscalerOf(choice);
+    this.#scaler = autoscalerOf(choice);
     this.#maxNumSeqs = maxNumSeqs;
   }
 
@@ -60,7 +60,12 @@ export class AutoscaleLoop {
     this.#served.keep(new Set(views.map(({ engineId }) => engineId)));
     const load = (role: EngineRole): RoleLoad => this.#load(role, pairs, nowMs);
     const loads = { prefill: load('prefill'), decode: load('decode') };
-    const decided = this.#made.autoscaler.decide({ nowMs, ...loads, served: this.#served.take(), changing });
+    const decided = this.#scaler.autoscaler.decide({
+      nowMs,
+      ...loads,
+      served: this.#served.take(),
+      changing,
+    });
     const role = (each: EngineRole): RoleDecision => {
       const { min, max } = this.#choice.bounds[each];
       const { engines, values } = loads[each];
@@ -81,18 +86,18 @@ export class AutoscaleLoop {
   }
 
   #value(role: EngineRole, view: EngineView, nowMs: number): number | null {
-    const { metrics } = this.#made;
+    const { metrics } = this.#scaler;
     if (metrics) return METRICS[metrics[role]].of(view, this.#maxNumSeqs);
-    const took =
+    const measuredMs =
       role === 'prefill'
         ? this.#served.ttftMs(view.engineId, nowMs)
         : this.#served.itlMs(view.engineId, nowMs);
     // An idle engine counts as taking 0 ms.
-    return took ?? (view.inFlight === 0 ? 0 : null);
+    return measuredMs ?? (view.inFlight === 0 ? 0 : null);
   }
 
   #label(role: EngineRole): string {
-    const { metrics } = this.#made;
+    const { metrics } = this.#scaler;
     if (metrics) return METRICS[metrics[role]].label;
     return role === 'prefill' ? 'ms TTFT' : 'ms a token';
   }
@@ -110,8 +115,10 @@ export interface AutoscaleDriver {
    * Reports each decision and each failure. `acts`: the decision is carried out now. `fails`: a change could not be
    * made; the driver continues.
    */
-  tell: (
-    told: { kind: 'decided'; decision: AutoscaleDecision; acts: boolean } | { kind: 'fails'; error: unknown },
+  report: (
+    event:
+      | { kind: 'decided'; decision: AutoscaleDecision; acts: boolean }
+      | { kind: 'fails'; error: unknown },
   ) => void;
 }
 
@@ -120,7 +127,7 @@ export interface AutoscaleDriver {
  * the next tick decides again.
  */
 export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promise<void> {
-  const { clock, signal, views, scale, changing, tell } = driver;
+  const { clock, signal, views, scale, changing, report } = driver;
   let own = false;
   for (;;) {
     await clock.sleep(loop.intervalMs, signal);
@@ -128,11 +135,11 @@ export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promi
     const nowMs = clock.now();
     const waits = own || changing();
     const decision = loop.tick(nowMs, views(nowMs), waits);
-    tell({ kind: 'decided', decision, acts: decision.target !== null && !waits });
+    report({ kind: 'decided', decision, acts: decision.target !== null && !waits });
     if (!decision.target || waits) continue;
     own = true;
     scale(decision.target, reasonOf(decision))
-      .catch((error: unknown) => tell({ kind: 'fails', error }))
+      .catch((error: unknown) => report({ kind: 'fails', error }))
       .finally(() => {
         own = false;
       });

@@ -29,7 +29,7 @@ export const INTERVAL_MS: Readonly<Record<AutoscalerName, number>> = {
 };
 
 /** As in AIBrix's samples: prefill by its queue, decode by its batch. */
-const USUAL = {
+const DEFAULTS = {
   prefill: { metric: 'waiting', target: 10 },
   decode: { metric: 'batch', target: 70 },
 } as const;
@@ -55,8 +55,8 @@ export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): Bui
   if (name === 'dynamo-sla') {
     const maxEngines = bounds.prefill.max + bounds.decode.max;
     const minEndpoint = Math.min(bounds.prefill.min, bounds.decode.min);
-    const given = parsed(name, dynamoSlaSchema, { maxEngines, minEndpoint, ...parameters });
-    return { autoscaler: new DynamoSla(given, bounds), metrics: null };
+    const validated = parsed(name, dynamoSlaSchema, { maxEngines, minEndpoint, ...parameters });
+    return { autoscaler: new DynamoSla(validated, bounds), metrics: null };
   }
   const roles = ['prefill', 'decode'] as const;
   const unknown = Object.keys(parameters).find((role) => !roles.some((known) => known === role));
@@ -65,47 +65,51 @@ export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): Bui
       `--autoscale-config has parameters for '${unknown}'${didYouMean(unknown, roles)}: wanted prefill and decode`,
     );
   const metrics: Record<EngineRole, MetricName> = { prefill: 'waiting', decode: 'batch' };
-  const given: Partial<Record<EngineRole, unknown>> = {};
+  const byRoleParameters: Partial<Record<EngineRole, unknown>> = {};
   for (const role of roles) {
     const own = parsed(`${name}, ${role}`, z.record(z.string(), z.unknown()), parameters[role] ?? {});
-    const { metric: asked, ...rest } = { ...USUAL[role], ...own };
-    metrics[role] = parsed(`${name}, ${role}, metric`, metric, asked);
-    given[role] = { minEngines: bounds[role].min, maxEngines: bounds[role].max, ...rest };
+    const { metric: metricName, ...rest } = { ...DEFAULTS[role], ...own };
+    metrics[role] = parsed(`${name}, ${role}, metric`, metric, metricName);
+    byRoleParameters[role] = { minEngines: bounds[role].min, maxEngines: bounds[role].max, ...rest };
   }
-  return { autoscaler: makeAutoscaler(name, given), metrics };
+  return { autoscaler: makeAutoscaler(name, byRoleParameters), metrics };
 }
 
-/** `given`: one object per role; for dynamo-sla, one for both. Throws ConfigError that names what is wrong. */
-export function makeAutoscaler(name: AutoscalerName, given: unknown): Autoscaler {
+/** `parameters`: one object per role; for dynamo-sla, one for both. Throws ConfigError that names what is wrong. */
+export function makeAutoscaler(name: AutoscalerName, parameters: unknown): Autoscaler {
   switch (name) {
     case 'aibrix-apa':
-      return byRole(name, apaSchema, given, (parameters) => new AibrixApa(parameters));
+      return byRole(name, apaSchema, parameters, (parameters) => new AibrixApa(parameters));
     case 'aibrix-kpa':
-      return byRole(name, kpaSchema, given, (parameters) => new AibrixKpa(parameters));
+      return byRole(name, kpaSchema, parameters, (parameters) => new AibrixKpa(parameters));
     case 'k8s-hpa':
-      return byRole(name, hpaSchema, given, (parameters) => new KubernetesHpa(parameters));
+      return byRole(name, hpaSchema, parameters, (parameters) => new KubernetesHpa(parameters));
     case 'dynamo-sla':
-      return new DynamoSla(parsed(name, dynamoSlaSchema, given));
+      return new DynamoSla(parsed(name, dynamoSlaSchema, parameters));
   }
 }
 
 function byRole<Schema extends z.ZodObject>(
   name: AutoscalerName,
   schema: Schema,
-  given: unknown,
+  parameters: unknown,
   make: (parameters: z.output<Schema>) => RoleScaler,
 ): Autoscaler {
-  const { prefill, decode } = parsed(name, eachOfThem, given);
+  const { prefill, decode } = parsed(name, perRole, parameters);
   return eachRole({
     prefill: make(parsed(`${name}, prefill`, schema, prefill)),
     decode: make(parsed(`${name}, decode`, schema, decode)),
   });
 }
 
-const eachOfThem = z.strictObject({ prefill: z.unknown(), decode: z.unknown() });
+const perRole = z.strictObject({ prefill: z.unknown(), decode: z.unknown() });
 
-function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: unknown): z.output<Schema> {
-  const result = schema.safeParse(given);
+function parsed<Schema extends z.ZodType>(
+  name: string,
+  schema: Schema,
+  parameters: unknown,
+): z.output<Schema> {
+  const result = schema.safeParse(parameters);
   if (result.success) return result.data;
   const issue = result.error.issues[0]!;
   const where = `--autoscale ${name}${issue.path.length === 0 ? '' : `, ${issue.path.join('.')}`}`;
@@ -117,7 +121,7 @@ function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: u
   }
   const found = issue.path.reduce<unknown>(
     (value, key) => (value as Record<PropertyKey, unknown>)?.[key],
-    given,
+    parameters,
   );
   throw new ConfigError(`${where} is ${JSON.stringify(found) ?? 'not given'}: ${wantedBy(issue)}`);
 }

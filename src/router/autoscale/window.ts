@@ -42,7 +42,7 @@ export class TimeWindow {
 }
 
 /** Two windows, one for scaling up and one for scaling down. */
-export class BothWays {
+export class UpDownWindows {
   readonly up: TimeWindow;
   readonly down: TimeWindow;
 

@@ -22,7 +22,7 @@ interface Turn {
 }
 
 /** How P gets the KV that it lacks: by computing all of it, or by pulling the part that another engine holds. */
-export interface PrefillWay {
+export interface PrefillPlan {
   ms: number;
   pullTokens: number;
 }
@@ -52,7 +52,7 @@ export class CostTracker {
     request: RouteRequest,
     engineId: string,
     pull: 'if sooner' | 'must' | 'never' = request.mode === 'bidirectional' ? 'if sooner' : 'never',
-  ): PrefillWay {
+  ): PrefillPlan {
     const { held, cachedTokens, promptTokenIds } = request;
     const prompt = promptTokenIds.length;
     // At least one token is computed, for its logits.

@@ -24,13 +24,13 @@ export interface PolicyDefinition {
    * What engines report only while the active policy needs it: their load (`signals`), their prefix caches
    * (`cachedTokens`).
    */
-  looksAt: readonly ('load' | 'cache')[];
+  needs: readonly ('load' | 'cache')[];
   /** Strict; every field has a default. */
   parameters: z.ZodObject;
   /** Checks the parameters given and fills in defaults. Throws ZodError. */
-  read(given: unknown): Readonly<Record<string, unknown>>;
+  read(parameters: unknown): Readonly<Record<string, unknown>>;
   /** Checks the parameters given and creates the policy. Throws ZodError. */
-  create(given: unknown, deps: RoutingDeps): RoutingPolicy;
+  create(parameters: unknown, deps: RoutingDeps): RoutingPolicy;
 }
 
 export function definePolicy<Schema extends z.ZodObject>(
@@ -38,12 +38,12 @@ export function definePolicy<Schema extends z.ZodObject>(
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
     /** Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. */
-    translate?(given: unknown): unknown;
+    translate?(parameters: unknown): unknown;
   },
 ): PolicyDefinition {
-  const { parameters, create, translate = (given) => given, ...told } = definition;
+  const { parameters, create, translate = (given) => given, ...rest } = definition;
   const read = (given: unknown): z.output<Schema> => parameters.parse(translate(given)) as z.output<Schema>;
-  return { ...told, parameters, read, create: (given, deps) => create(read(given), deps) };
+  return { ...rest, parameters, read, create: (given, deps) => create(read(given), deps) };
 }
 
 /** Random draws per turn, from one seed. */

@@ -55,8 +55,8 @@ class Dynamo implements RoutingPolicy {
     Math.max(0, promptTokens - request.cachedTokens(prefill ?? decode)),
   );
 
-  constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
-    this.#parameters = given;
+  constructor(values: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#parameters = values;
     this.#deps = deps;
   }
 
@@ -65,10 +65,12 @@ class Dynamo implements RoutingPolicy {
     const { prefillLoadScale, overlapCredit } = this.#parameters;
     const { promptTokenIds, cachedTokens } = request;
     const prompt = this.#blocks(promptTokenIds.length);
-    const whole = (tokens: number) => Math.floor(tokens / this.#deps.blockSize);
+    const fullBlocks = (tokens: number) => Math.floor(tokens / this.#deps.blockSize);
     const prefillCost = ({ engineId }: EngineView) => {
       const active = this.#blocks(this.#underWay.at(engineId).prefillTokens);
-      return prefillLoadScale * Math.max(active + prompt - overlapCredit * whole(cachedTokens(engineId)), 0);
+      return (
+        prefillLoadScale * Math.max(active + prompt - overlapCredit * fullBlocks(cachedTokens(engineId)), 0)
+      );
     };
     // As in Dynamo's decode stage: no cache credit, no prefill cost, no sharing of blocks.
     const decodeCost = ({ engineId }: EngineView) =>
@@ -77,8 +79,8 @@ class Dynamo implements RoutingPolicy {
     const decode = this.#choose(candidates.decode, decodeCost, draw);
     const prefill = this.#choose(candidates.prefill, prefillCost, draw);
     const scores = [
-      ...told('prefill', candidates.prefill, prefillCost),
-      ...told('decode', candidates.decode, decodeCost),
+      ...scoresOf('prefill', candidates.prefill, prefillCost),
+      ...scoresOf('decode', candidates.decode, decodeCost),
     ];
     const bypass = this.#bypass(request, prefill, decode);
     const why = bypass ?? `blocks: P ${prefillCost(prefill)}, D ${decodeCost(decode)}`;
@@ -127,7 +129,7 @@ class Dynamo implements RoutingPolicy {
   }
 }
 
-const told = (
+const scoresOf = (
   side: RoutingScore['side'],
   engines: readonly EngineView[],
   cost: (engine: EngineView) => number,
@@ -137,7 +139,7 @@ const told = (
 export const dynamo = definePolicy({
   help: 'P by blocks to prefill minus cached ones, D by active blocks',
   source: "Dynamo's KV router",
-  looksAt: ['load', 'cache'],
+  needs: ['load', 'cache'],
   parameters,
-  create: (given, deps) => new Dynamo(given, deps),
+  create: (values, deps) => new Dynamo(values, deps),
 });

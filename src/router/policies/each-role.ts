@@ -44,13 +44,13 @@ export const oneOf = <T>(items: readonly T[], draw: () => number): T =>
 /** The engines with the least value, in their order. */
 export function leastBy(engines: readonly EngineView[], value: (engine: EngineView) => number): EngineView[] {
   let least = Number.POSITIVE_INFINITY;
-  let found: EngineView[] = [];
+  let lowest: EngineView[] = [];
   for (const engine of engines) {
-    const of = value(engine);
-    if (of < least) {
-      least = of;
-      found = [engine];
-    } else if (of === least) found.push(engine);
+    const measured = value(engine);
+    if (measured < least) {
+      least = measured;
+      lowest = [engine];
+    } else if (measured === least) lowest.push(engine);
   }
-  return found;
+  return lowest;
 }

@@ -10,7 +10,7 @@ import { type Choice, eachRole, leastBy, oneOf } from './each-role.ts';
 export const leastRequest = definePolicy({
   help: 'the fewest requests under way',
   source: "AIBrix's least-request",
-  looksAt: [],
+  needs: [],
   parameters: z.strictObject({}),
   create: (_, { draws }) =>
     eachRole((engines, _request, draw) => {

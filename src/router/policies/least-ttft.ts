@@ -151,7 +151,7 @@ function rotated(engines: readonly EngineView[], draw: () => number): readonly E
 export const leastTtft = definePolicy({
   help: 'the least predicted time to the first token over every P, D and source of KV',
   source: "kvferry's own",
-  looksAt: ['cache'],
+  needs: ['cache'],
   parameters,
-  create: (given, deps) => new LeastTtft(given, deps),
+  create: (values, deps) => new LeastTtft(values, deps),
 });

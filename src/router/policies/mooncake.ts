@@ -8,7 +8,7 @@
  */
 import { z } from 'zod';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
-import { CostTracker, type PrefillWay } from './cost-tracker.ts';
+import { CostTracker, type PrefillPlan } from './cost-tracker.ts';
 import { definePolicy, type RoutingDeps } from './definition.ts';
 import { leastOf } from './pick.ts';
 import { priorCosts } from './prior-costs.ts';
@@ -30,15 +30,15 @@ class Mooncake implements RoutingPolicy {
   readonly #deps: RoutingDeps;
   readonly #tracker: CostTracker;
 
-  constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
-    this.#parameters = given;
+  constructor(values: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#parameters = values;
     this.#deps = deps;
-    this.#tracker = new CostTracker(given, deps.kvBytes);
+    this.#tracker = new CostTracker(values, deps.kvBytes);
   }
 
   route(request: RouteRequest, candidates: Candidates): Routing {
     const draw = this.#deps.draws(request.number);
-    const ways = new Map(candidates.prefill.map((engine) => [engine, this.#way(request, engine)]));
+    const ways = new Map(candidates.prefill.map((engine) => [engine, this.#plan(request, engine)]));
     const ttft = (engine: EngineView) => ways.get(engine)!.ms;
     const prefill = leastOf(candidates.prefill, ttft, draw)!;
     const tbtMs = tbtOf(candidates.decode);
@@ -81,7 +81,7 @@ class Mooncake implements RoutingPolicy {
   }
 
   /** Decides by the ratio, not by which is sooner. */
-  #way(request: RouteRequest, { engineId }: EngineView): PrefillWay {
+  #plan(request: RouteRequest, { engineId }: EngineView): PrefillPlan {
     const { held, cachedTokens, mode } = request;
     const has = cachedTokens(engineId);
     const pulls =
@@ -112,7 +112,7 @@ function tbtOf(engines: readonly EngineView[]): (engine: EngineView) => number {
 export const mooncake = definePolicy({
   help: 'the least estimated time to the first token; refuses turns that would miss their SLO',
   source: "Mooncake's conductor",
-  looksAt: ['load', 'cache'],
+  needs: ['load', 'cache'],
   parameters,
-  create: (given, deps) => new Mooncake(given, deps),
+  create: (values, deps) => new Mooncake(values, deps),
 });

@@ -1,42 +1,46 @@
 /** Picks by least score or by weight. Ties are broken at random, as in routers that shuffle first. */
 
 /** undefined if the list is empty or every score is NaN. */
-export function leastOf<T>(of: readonly T[], score: (each: T) => number, draw: () => number): T | undefined {
+export function leastOf<T>(
+  items: readonly T[],
+  score: (item: T) => number,
+  draw: () => number,
+): T | undefined {
   let best: T | undefined;
   let least = Number.POSITIVE_INFINITY;
   let equals = 0;
-  for (const each of of) {
-    const is = score(each);
-    if (is < least || (best === undefined && is === least)) {
-      best = each;
-      least = is;
+  for (const item of items) {
+    const value = score(item);
+    if (value < least || (best === undefined && value === least)) {
+      best = item;
+      least = value;
       equals = 1;
-    } else if (is === least && draw() * ++equals < 1) {
-      best = each;
+    } else if (value === least && draw() * ++equals < 1) {
+      best = item;
     }
   }
   return best;
 }
 
 /** Draws one by weight. If no weight is above 0, all are equally likely. */
-export function weightedRandom<T>(of: readonly T[], weight: (each: T) => number, draw: () => number): T {
-  const weights = of.map((each) => Math.max(0, weight(each)));
+export function weightedRandom<T>(items: readonly T[], weight: (item: T) => number, draw: () => number): T {
+  const weights = items.map((item) => Math.max(0, weight(item)));
   const total = weights.reduce((sum, w) => sum + w, 0);
-  if (!(total > 0)) return of[Math.floor(draw() * of.length)]!;
+  if (!(total > 0)) return items[Math.floor(draw() * items.length)]!;
   let left = draw() * total;
   // If rounding leaves a remainder, takes the last one with a positive weight.
-  let last = of[0] as T;
-  for (const [i, each] of of.entries()) {
+  let last = items[0] as T;
+  for (const [i, item] of items.entries()) {
     if (weights[i] === 0) continue;
-    last = each;
+    last = item;
     left -= weights[i]!;
     if (left < 0) break;
   }
   return last;
 }
 
-export const maxOf = <T>(of: readonly T[], value: (each: T) => number): number =>
-  of.reduce((most, each) => Math.max(most, value(each)), Number.NEGATIVE_INFINITY);
+export const maxOf = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((most, item) => Math.max(most, value(item)), Number.NEGATIVE_INFINITY);
 
-export const minOf = <T>(of: readonly T[], value: (each: T) => number): number =>
-  of.reduce((least, each) => Math.min(least, value(each)), Number.POSITIVE_INFINITY);
+export const minOf = <T>(items: readonly T[], value: (item: T) => number): number =>
+  items.reduce((least, item) => Math.min(least, value(item)), Number.POSITIVE_INFINITY);

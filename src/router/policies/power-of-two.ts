@@ -9,7 +9,7 @@ import { eachRole, oneOf } from './each-role.ts';
 export const powerOfTwo = definePolicy({
   help: 'the less busy of two drawn at random',
   source: "AIBrix's power-of-two, SGLang's power_of_two",
-  looksAt: [],
+  needs: [],
   parameters: z.strictObject({}),
   create: (_, { draws }) =>
     eachRole((engines, _request, draw) => {

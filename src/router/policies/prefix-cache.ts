@@ -18,7 +18,7 @@ import { fewest } from './least-request.ts';
 export const prefixCache = definePolicy({
   help: 'the engine with the longest cached prefix, unless it is too busy',
   source: "AIBrix's prefix-cache",
-  looksAt: ['cache'],
+  needs: ['cache'],
   parameters: z.strictObject({
     /** AIBRIX_PREFIX_CACHE_POD_RUNNING_REQUEST_IMBALANCE_ABS_COUNT; compared with >. */
     imbalance: z.number().min(0).default(8),

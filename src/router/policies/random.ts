@@ -8,7 +8,7 @@ import { eachRole, oneOf } from './each-role.ts';
 export const random = definePolicy({
   help: 'any engine, with equal probability',
   source: "AIBrix's and SGLang's random",
-  looksAt: [],
+  needs: [],
   parameters: z.strictObject({}),
   create: (_, { draws }) =>
     eachRole((engines, _request, draw) => ({ engine: oneOf(engines, draw), why: 'drawn' }), draws),

@@ -39,10 +39,10 @@ export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
 
 /** Throws ConfigError for an unknown policy or parameter, and for an invalid value. */
 export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
-  for (const [policy, given] of Object.entries(parameters)) {
+  for (const [policy, values] of Object.entries(parameters)) {
     const known = ROUTING_NAMES.find((each) => each === policy);
     // Parameters of policies that are not chosen are checked too.
-    if (known) create(known, POLICIES[known], given, deps);
+    if (known) create(known, POLICIES[known], values, deps);
     else
       throw new ConfigError(
         `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
@@ -58,19 +58,19 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
 }
 
 /** What the chosen policies need engines to report. */
-export function looksAt({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
-  const all = routingParts(name).flatMap((part) => POLICIES[part.name].looksAt);
+export function reportsNeeded({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
+  const all = routingParts(name).flatMap((part) => POLICIES[part.name].needs);
   return { load: all.includes('load'), cache: all.includes('cache') };
 }
 
 function create(
   name: string,
   definition: PolicyDefinition,
-  given: unknown,
+  parameters: unknown,
   deps: RoutingDeps,
 ): RoutingPolicy {
   try {
-    return definition.create(given, deps);
+    return definition.create(parameters, deps);
   } catch (error) {
     if (!(error instanceof ZodError)) throw error;
     const [issue] = error.issues;

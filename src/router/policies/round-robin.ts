@@ -5,7 +5,7 @@ import { definePolicy } from './definition.ts';
 export const roundRobin = definePolicy({
   help: 'each role in turn',
   source: "vLLM's disagg_proxy_multiturn.py",
-  looksAt: [],
+  needs: [],
   parameters: z.strictObject({}),
   create: () => ({
     route: ({ number }, { prefill, decode }) => ({

@@ -16,7 +16,7 @@ const LONGEST_KEY = 256;
 export const sessionAffinity = definePolicy({
   help: "the engine chosen by a hash of the conversation's id",
   source: "AIBrix's session-affinity (rendezvous hash)",
-  looksAt: [],
+  needs: [],
   parameters: z.strictObject({}),
   create: (_, { draws }) =>
     eachRole((engines, { conversationId }, draw) => {

@@ -37,11 +37,11 @@ export interface DrainDeps {
   conversations: ConversationCache;
   turns: TurnsByEngine;
   /** The engine that takes over the holds; null: there is none. */
-  heir: () => EngineClient | null;
+  successor: () => EngineClient | null;
   newId: (name: string) => string;
   /** Called when the hold for the conversation's next turn is lost. */
   onLost?: (conversation: Conversation, tokens: number) => void;
-  /** Called before the heir gets this request, which takes the hold over. */
+  /** Called before the successor gets this request, which takes the hold over. */
   onMove?: (conversation: Conversation, requestId: string) => void;
 }
 
@@ -55,17 +55,17 @@ export interface DrainReport {
 }
 
 /** Polling interval, in milliseconds, for changes that nothing reports. */
-const LOOK_MS = 20;
+const POLL_MS = 20;
 
 /** Resolves when nothing needs the engine any more; the caller then ends it. */
-export async function drained(leaving: Leaving, rule: DrainRule, deps: DrainDeps): Promise<DrainReport> {
-  const over = new AbortController();
+export async function drainEngine(leaving: Leaving, rule: DrainRule, deps: DrainDeps): Promise<DrainReport> {
+  const timeout = new AbortController();
   const done = new AbortController();
   void deps.clock
     .sleep(rule.holdsMs, done.signal)
-    .then(() => over.abort(new RequestError('its time is over')));
+    .then(() => timeout.abort(new RequestError('its time is over')));
   try {
-    return await drain(leaving, rule, deps, over.signal);
+    return await drain(leaving, rule, deps, timeout.signal);
   } finally {
     done.abort();
   }
@@ -82,14 +82,14 @@ async function drain(
   const { clock, conversations, turns } = deps;
   const begunMs = clock.now();
   const report = { migrated: { holds: 0, tokens: 0 }, lost: { holds: 0, tokens: 0 } };
-  const late = () => clock.now() - begunMs >= rule.holdsMs;
+  const timedOut = () => clock.now() - begunMs >= rule.holdsMs;
   for (;;) {
-    const waits = rule.drain === 'wait' && !late() && client.ended === null;
+    const waits = rule.drain === 'wait' && !timedOut() && client.ended === null;
     for (const conversation of waits ? [] : conversations.heldAt(engineId)) {
       const held = conversation.kv;
       // The hold may have changed while another one was moved.
       if (held?.holder.engineId !== engineId) continue;
-      const moved = rule.drain === 'migrate' && !late() && (await takenOver(conversation, deps, signal));
+      const moved = rule.drain === 'migrate' && !timedOut() && (await moveHold(conversation, deps, signal));
       count(moved ? report.migrated : report.lost, held);
       if (!moved) deps.onLost?.(conversation, held.params.remote_num_tokens ?? 0);
       if (moved || conversation.kv !== held) continue;
@@ -98,23 +98,23 @@ async function drain(
     }
     const left = client.ended ? { requests: 0, holds: 0 } : await remaining();
     const needed = turns.at(engineId) > 0 || conversations.heldAt(engineId).length > 0 || left.requests > 0;
-    if (!needed && (left.holds === 0 || late())) {
+    if (!needed && (left.holds === 0 || timedOut())) {
       report.lost.holds += left.holds;
       return { ms: clock.now() - begunMs, ...report };
     }
-    await clock.sleep(LOOK_MS);
+    await clock.sleep(POLL_MS);
   }
 }
 
 /**
  * Resolves to false if the hold is lost; then no engine holds it. A turn that comes meanwhile waits for the outcome.
  */
-async function takenOver(
+async function moveHold(
   conversation: Conversation,
-  { clock, conversations, heir, newId, onMove }: DrainDeps,
+  { clock, conversations, successor, newId, onMove }: DrainDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const to = heir();
+  const to = successor();
   if (!to) return false;
   return conversations.move(conversation, async (held) => {
     const requestId = newId(`${conversation.id}-moves`);
@@ -134,7 +134,7 @@ function count(sum: { holds: number; tokens: number }, { params }: HeldForNextTu
 type Able = Pick<EngineClient, 'role' | 'roleset' | 'ended' | 'load'>;
 
 /** The engine that takes over: the least busy of the same role, from the same roleset if it has one. */
-export function heirOf<T extends Able>(leaving: Able, staying: readonly T[]): T | null {
+export function successorOf<T extends Able>(leaving: Able, staying: readonly T[]): T | null {
   const able = staying.filter(({ role, ended }) => role === leaving.role && ended === null);
   const near = able.filter(({ roleset }) => roleset === leaving.roleset);
   const [first, ...others] = near.length > 0 ? near : able;

@@ -37,7 +37,7 @@ export interface Incoming {
   /** The request's id: the client's, or a generated one. */
   requestId: string;
   /** Called with the engines that serve the first answer. */
-  onWay: GenerationRequest['onWay'];
+  onEngines: GenerationRequest['onEngines'];
   /** Aborts when the client has disconnected or the response cannot be sent. */
   over: AbortSignal;
   /** Whether `over` also aborts once the client has received the whole response. */
@@ -46,7 +46,7 @@ export interface Incoming {
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over, endsWhenSent, onWay } = incoming;
+  const { asked, requestId, over, endsWhenSent, onEngines } = incoming;
   const { service, admission } = deps;
   if (over.aborted) throw asHttpError(over.reason);
   const id = format.idPrefix + requestId;
@@ -61,7 +61,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
   // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
-  const shared = { prompts, badWords, signal, onWay };
+  const shared = { prompts, badWords, signal, onEngines };
   const pieces = mergeStreams(
     choices.length,
     (index) => pieceByPiece(deps, asked, choices[index]!, shared),
@@ -158,7 +158,7 @@ interface Shared {
   prompts: Prompts;
   badWords: Promise<(readonly number[])[]>;
   signal: AbortSignal;
-  onWay: GenerationRequest['onWay'];
+  onEngines: GenerationRequest['onEngines'];
 }
 
 /** Generates one answer, timed and recorded. Logits are reduced to the requested logprobs. */
@@ -166,7 +166,7 @@ async function* pieceByPiece(
   deps: GenerationDeps,
   asked: Asked,
   choice: Choice,
-  { prompts, badWords, signal, onWay }: Shared,
+  { prompts, badWords, signal, onEngines }: Shared,
 ): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
   const { requestId, index } = choice;
@@ -192,7 +192,7 @@ async function* pieceByPiece(
       requestId: unguessable(requestId),
       signal,
       // Only the first answer's engines are reported.
-      onWay: index === 0 ? onWay : () => {},
+      onEngines: index === 0 ? onEngines : () => {},
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service.model);
         prompts.set(choice.promptIndex, tokenIds);

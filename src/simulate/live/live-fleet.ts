@@ -142,7 +142,7 @@ export class LiveFleet {
       ...this.#log.look(),
       turnedAway: this.#load.turnedAway,
       scaling: this.#scaling > 0,
-      routing: routing.inForce.name,
+      routing: routing.active.name,
     };
   }
 

@@ -154,7 +154,7 @@ describe('the autoscaling loop', () => {
           ends.push({ resolve, reject });
         }),
       changing,
-      tell(each) {
+      report(each) {
         if (each.kind === 'fails') return void failures.push(each.error);
         told.push(each.decision);
         acts.push(each.acts);

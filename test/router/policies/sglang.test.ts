@@ -86,9 +86,9 @@ describe("D's policies", () => {
 describe('the bucket policy', () => {
   test('starts with 4,096 tokens split evenly into ranges, the last of which is open', () => {
     const buckets = new Buckets(5000);
-    const at = (length: number) => buckets.find(4, length);
+    const at = (length: number) => buckets.rangeOf(4, length);
     expect([0, 1023, 1024, 3071, 3072, 99_999].map(at)).toEqual([0, 0, 1, 2, 3, 3]);
-    expect(buckets.find(1, 99_999)).toBe(0);
+    expect(buckets.rangeOf(1, 99_999)).toBe(0);
   });
 
   test('splits prompt lengths into ranges with the same number of tokens', () => {
@@ -103,10 +103,10 @@ describe('the bucket policy', () => {
     const buckets = new Buckets(5000);
     const record = (tokens: number, atMs: number) => buckets.record({ engineId: 'p0', tokens, atMs });
     for (let i = 0; i < 4; i++) record(100, i);
-    expect(buckets.find(2, 150)).toBe(0);
+    expect(buckets.rangeOf(2, 150)).toBe(0);
     record(300, 5000);
     // 400 tokens in prompts of 100: the first half of the load ends at 100.
-    expect([buckets.find(2, 100), buckets.find(2, 101)]).toEqual([0, 1]);
+    expect([buckets.rangeOf(2, 100), buckets.rangeOf(2, 101)]).toEqual([0, 1]);
   });
 
   test('picks the least loaded P if the tokens sent within 5 s are out of balance', () => {

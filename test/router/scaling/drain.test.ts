@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Drain } from '../../../src/config/autoscale.ts';
 import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
-import { drained, heirOf } from '../../../src/router/scaling/drain.ts';
+import { drainEngine, successorOf } from '../../../src/router/scaling/drain.ts';
 import { TurnsByEngine } from '../../../src/router/turns-by-engine.ts';
 import { settled, TestClock } from '../../clock.ts';
 import { FakeEngine } from '../fake-engine.ts';
@@ -9,7 +9,7 @@ import { FakeEngine } from '../fake-engine.ts';
 /** decode-0 is leaving and holds 5 tokens of 'a' and 7 of 'b'; decode-1 stays. */
 function world(drain: Drain, holdsMs = 1000) {
   const clock = new TestClock(0);
-  const [client, heir] = [new FakeEngine('decode-0', 'decode'), new FakeEngine('decode-1', 'decode')];
+  const [client, successor] = [new FakeEngine('decode-0', 'decode'), new FakeEngine('decode-1', 'decode')];
   const conversations = new ConversationCache(clock);
   const turns = new TurnsByEngine();
   const left = { requests: 0, holds: 0 };
@@ -32,7 +32,7 @@ function world(drain: Drain, holdsMs = 1000) {
   holds('b', 7);
   const moves: string[] = [];
   const start = () =>
-    drained(
+    drainEngine(
       { client, remaining: async () => left },
       { drain, holdsMs },
       {
@@ -40,7 +40,7 @@ function world(drain: Drain, holdsMs = 1000) {
           clock,
           conversations,
           turns,
-          heir: () => (heir.ended ? null : heir),
+          successor: () => (successor.ended ? null : successor),
           newId: (name) => `${name}!`,
         },
         onMove: ({ id }, requestId) => moves.push(`${id} by ${requestId}`),
@@ -50,19 +50,19 @@ function world(drain: Drain, holdsMs = 1000) {
     for (const end = clock.now() + ms; clock.now() < end; clock.advance(20)) await settled();
     await settled();
   };
-  return { clock, client, heir, conversations, turns, left, holds, moves, start, pass };
+  return { clock, client, successor, conversations, turns, left, holds, moves, start, pass };
 }
 
 const none = { holds: 0, tokens: 0 };
 
 it('migrate moves all holds to another D for the same conversations', async () => {
-  const { client, heir, conversations, moves, start } = world('migrate');
+  const { client, successor, conversations, moves, start } = world('migrate');
   const report = await start();
-  expect(moves).toEqual(heir.requests.map(({ requestId }, i) => `${'ab'[i]} by ${requestId}`));
+  expect(moves).toEqual(successor.requests.map(({ requestId }, i) => `${'ab'[i]} by ${requestId}`));
   expect(report).toEqual({ ms: 0, migrated: { holds: 2, tokens: 12 }, lost: none });
-  expect(heir.requests.map(({ promptTokenIds }) => promptTokenIds.length)).toEqual([5, 7]);
-  expect(heir.requests[0]!.sampling).toMatchObject({ maxTokens: 1 });
-  expect(heir.requests[0]!.kvTransferParams).toMatchObject({
+  expect(successor.requests.map(({ promptTokenIds }) => promptTokenIds.length)).toEqual([5, 7]);
+  expect(successor.requests[0]!.sampling).toMatchObject({ maxTokens: 1 });
+  expect(successor.requests[0]!.kvTransferParams).toMatchObject({
     do_remote_prefill: true,
     do_remote_decode: false,
     remote_request_id: 'a-d',
@@ -70,14 +70,14 @@ it('migrate moves all holds to another D for the same conversations', async () =
   expect([...client.holds]).toEqual([]);
   for (const [id, tokens] of [['a', 5] as const, ['b', 7] as const]) {
     const { kv } = conversations.known(id)!;
-    expect(kv).toMatchObject({ holder: heir, params: { remote_num_tokens: tokens } });
-    expect(heir.holds.has(kv!.params.remote_request_id!)).toBe(true);
+    expect(kv).toMatchObject({ holder: successor, params: { remote_num_tokens: tokens } });
+    expect(successor.holds.has(kv!.params.remote_request_id!)).toBe(true);
   }
 });
 
 it('migrate releases holds that no engine can take or that fail to move, and counts them as lost', async () => {
   const failing = world('migrate');
-  failing.heir.fails = (id) => (id.startsWith('a') ? 'no such luck' : null);
+  failing.successor.fails = (id) => (id.startsWith('a') ? 'no such luck' : null);
   expect(await failing.start()).toMatchObject({
     migrated: { holds: 1, tokens: 7 },
     lost: { holds: 1, tokens: 5 },
@@ -85,15 +85,15 @@ it('migrate releases holds that no engine can take or that fail to move, and cou
   expect(failing.conversations.known('a')!.kv).toBeNull();
   expect([...failing.client.holds]).toEqual([]);
   const alone = world('migrate');
-  alone.heir.end();
+  alone.successor.end();
   expect(await alone.start()).toMatchObject({ migrated: none, lost: { holds: 2, tokens: 12 } });
   expect([...alone.client.holds]).toEqual([]);
 });
 
 it('migrate lets a turn that arrives in the meantime wait for the new holder', async () => {
-  const { heir, conversations, start, pass } = world('migrate');
+  const { successor, conversations, start, pass } = world('migrate');
   let go: () => void = () => {};
-  heir.pace = () => new Promise((resolve) => (go = resolve));
+  successor.pace = () => new Promise((resolve) => (go = resolve));
   const report = start();
   await settled();
   const conversation = conversations.known('a')!;
@@ -102,7 +102,7 @@ it('migrate lets a turn that arrives in the meantime wait for the new holder', a
   expect(waits).not.toBeNull();
   go();
   await waits;
-  expect(conversations.takeHeld(conversation)).toMatchObject({ holder: heir });
+  expect(conversations.takeHeld(conversation)).toMatchObject({ holder: successor });
   await settled();
   go();
   await pass(20);
@@ -177,7 +177,7 @@ it('the holds of an engine that ends while it drains count as lost', async () =>
   expect(await report).toMatchObject({ migrated: none, lost: { holds: 2, tokens: 12 } });
 });
 
-it('the heir is the least busy engine of the role, within the roleset if possible', () => {
+it('the successor is the least busy engine of the role, within the roleset if possible', () => {
   const d = (engineId: string, roleset: string, inFlight: number) => {
     const role = engineId.startsWith('p') ? ('prefill' as const) : ('decode' as const);
     return { engineId, role, roleset, ended: null, load: { inFlight } };
@@ -186,7 +186,7 @@ it('the heir is the least busy engine of the role, within the roleset if possibl
   const far = d('decode-1', 'b', 0);
   const [busy, idle] = [d('decode-2', 'a', 2), d('decode-3', 'a', 1)];
   const p = d('prefill-0', 'a', 0);
-  expect(heirOf(leaving, [p, far, busy, idle])).toBe(idle);
-  expect(heirOf(leaving, [p, far])).toBe(far);
-  expect(heirOf(leaving, [p])).toBeNull();
+  expect(successorOf(leaving, [p, far, busy, idle])).toBe(idle);
+  expect(successorOf(leaving, [p, far])).toBe(far);
+  expect(successorOf(leaving, [p])).toBeNull();
 });

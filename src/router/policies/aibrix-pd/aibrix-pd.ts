@@ -44,9 +44,9 @@ class AibrixPd implements RoutingPolicy {
     });
   }
 
-  route(request: RouteRequest, given: Candidates): Routing {
+  route(request: RouteRequest, candidates: Candidates): Routing {
     const draw = this.#deps.draws(request.number);
-    const { prefill, decode, rolesetOf: rolesetBy, why: placed } = eligible(given);
+    const { prefill, decode, rolesetOf: rolesetBy, why: placed } = eligible(candidates);
     const fastP = this.#prefillFastPath(prefill, draw);
     const fastD = decodeFastPath(this.#decodeFacts(decode), this.#parameters, draw);
     const firstP = fastP && prefill.find(({ engineId }) => engineId === fastP.engineId)!;
@@ -55,9 +55,9 @@ class AibrixPd implements RoutingPolicy {
 
     // An engine chosen by a fast path restricts the other side to its roleset before that side is scored.
     const first = firstP ?? firstD;
-    const beside = (engine: EngineView) => !first || rolesetBy(engine) === rolesetBy(first);
-    const p = this.#scorePrefill(request, firstP ? [firstP] : prefill.filter(beside));
-    const d = this.#scoreDecode(firstD && !apart ? [firstD] : decode.filter(beside));
+    const inSameRoleset = (engine: EngineView) => !first || rolesetBy(engine) === rolesetBy(first);
+    const p = this.#scorePrefill(request, firstP ? [firstP] : prefill.filter(inSameRoleset));
+    const d = this.#scoreDecode(firstD && !apart ? [firstD] : decode.filter(inSameRoleset));
     const maxP = Math.max(
       LEAST_MAX_PREFILL,
       maxOf(p, ({ score }) => score),
@@ -154,12 +154,12 @@ class AibrixPd implements RoutingPolicy {
         ? (matched.get(engineId) ?? 0) / blocks
         : cachedTokens(engineId) / Math.max(1, promptTokenIds.length);
     return engines.map(({ engineId }) => {
-      const seen = this.#prefillMs.get(engineId);
+      const measured = this.#prefillMs.get(engineId);
       return {
         engineId,
         requests: this.#underWay.at(engineId).prefills,
         matchPercent: Math.floor(100 * share(engineId)),
-        meanPrefillMs: seen ? seen.sum / seen.count : null,
+        meanPrefillMs: measured ? measured.sum / measured.count : null,
       };
     });
   }
@@ -234,7 +234,7 @@ function leastByRoleset(
 export const aibrixPd = definePolicy({
   help: "P and D of one roleset, by P's prefix and requests and D's load, with AIBrix's quirks",
   source: "AIBrix's pd router",
-  looksAt: ['load', 'cache'],
+  needs: ['load', 'cache'],
   parameters: aibrixPdSchema,
   translate: fromAibrixShapes,
   create: (parameters, deps) => new AibrixPd(parameters, deps),

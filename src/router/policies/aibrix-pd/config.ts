@@ -51,12 +51,12 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Converts AIBrix's formats to the schema's. Unknown keys stay, so that the schema's error names them. */
-export function fromAibrixShapes(given: unknown): unknown {
-  if (!isObject(given)) return given;
-  if (isObject(given.profiles)) {
-    return fromAibrixShapes(given.profiles[String(given.defaultProfile ?? 'default')] ?? {});
+export function fromAibrixShapes(config: unknown): unknown {
+  if (!isObject(config)) return config;
+  if (isObject(config.profiles)) {
+    return fromAibrixShapes(config.profiles[String(config.defaultProfile ?? 'default')] ?? {});
   }
-  const { routingStrategy, routingConfig, lockedRoutingStrategy: _, ...rest } = given;
+  const { routingStrategy, routingConfig, lockedRoutingStrategy: _, ...rest } = config;
   const here = routingStrategy === undefined || routingStrategy === 'pd' ? {} : { routingStrategy };
   const entries = Object.entries({ ...rest, ...here }).map(([key, value]) => [
     ENVIRONMENT[key] ?? key,

@@ -105,9 +105,9 @@ function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): str
  * Converts an EndpointPickerConfig to the parameters; anything else is returned unchanged. Throws ZodError if the
  * configuration has unknown parts.
  */
-export function fromPickerConfig(given: unknown): unknown {
-  if ((given as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return given;
-  const { plugins, schedulingProfiles } = pickerConfigSchema.parse(given);
+export function fromPickerConfig(config: unknown): unknown {
+  if ((config as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return config;
+  const { plugins, schedulingProfiles } = pickerConfigSchema.parse(config);
   const typeOf = new Map(plugins.map((plugin) => [plugin.name ?? plugin.type, scorerOf(plugin, plugins)]));
   const decider = plugins.find(({ type }) => DECIDERS.some((known) => known === type));
   const picker = plugins.find(({ type }) => PICKERS.some((known) => known === type));

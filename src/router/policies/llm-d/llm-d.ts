@@ -45,13 +45,13 @@ class LlmD implements RoutingPolicy {
     const decode = this.#pick(forD, draw);
     const { disaggregate, why } = this.#decide(request, decode.engine);
     const forP = disaggregate ? this.#score('prefill', request, candidates.prefill) : [];
-    const scores = [...told('decode', forD), ...told('prefill', forP)];
+    const scores = [...scoresOf('decode', forD), ...scoresOf('prefill', forP)];
     if (!disaggregate) {
       return { prefill: candidates.prefill[0]!, decode: decode.engine, alone: true, why, scores };
     }
     const prefill = this.#pick(forP, draw);
-    const said = `D ${decode.score.toFixed(2)}, P ${prefill.score.toFixed(2)}; ${why}`;
-    return { prefill: prefill.engine, decode: decode.engine, why: said, scores };
+    const reason = `D ${decode.score.toFixed(2)}, P ${prefill.score.toFixed(2)}; ${why}`;
+    return { prefill: prefill.engine, decode: decode.engine, why: reason, scores };
   }
 
   observe(event: RoutingEvent): void {
@@ -127,13 +127,13 @@ interface Scored {
   score: number;
 }
 
-const told = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingScore[] =>
+const scoresOf = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingScore[] =>
   scored.map(({ engine: { engineId }, score }) => ({ engineId, side, score, best: 'most' }));
 
 export const llmD = definePolicy({
   help: 'D first by weighted scorers; P only if D lacks nonCachedTokens or more (0: never)',
   source: "llm-d's router",
-  looksAt: ['load', 'cache'],
+  needs: ['load', 'cache'],
   parameters: llmDSchema,
   translate: fromPickerConfig,
   create: (parameters, deps) => new LlmD(parameters, deps),

@@ -18,7 +18,7 @@ export class Buckets {
   readonly #sent: Sent[] = [];
   readonly #load = new Map<string, number>();
   /** The lengths that the current ranges were computed from, shortest first; null: none yet. */
-  #madeFrom: { lengths: readonly number[]; total: number } | null = null;
+  #basis: { lengths: readonly number[]; total: number } | null = null;
   /** The last length of each range, by number of ranges. */
   readonly #ranges = new Map<number, readonly number[]>();
   #adjustedMs: number | null = null;
@@ -32,10 +32,10 @@ export class Buckets {
   }
 
   /** Index of the range, out of `n`, that contains the length. */
-  find(n: number, tokens: number): number {
+  rangeOf(n: number, tokens: number): number {
     let upTo = this.#ranges.get(n);
     if (!upTo) {
-      const from = this.#madeFrom;
+      const from = this.#basis;
       upTo = from ? equalRanges(from.lengths, Math.floor(from.total / n), n) : firstRanges(n);
       this.#ranges.set(n, upTo);
     }
@@ -60,9 +60,9 @@ export class Buckets {
   #adjust(): void {
     const lengths = this.#sent.map(({ tokens }) => tokens).sort((a, b) => a - b);
     const total = lengths.reduce((sum, tokens) => sum + tokens, 0);
-    const before = this.#madeFrom?.total ?? 0;
+    const before = this.#basis?.total ?? 0;
     if (total === 0 || (before > 0 && total <= 2 * before && before <= 2 * total)) return;
-    this.#madeFrom = { lengths, total };
+    this.#basis = { lengths, total };
     this.#ranges.clear();
   }
 

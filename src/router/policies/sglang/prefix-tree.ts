@@ -20,12 +20,12 @@ export class PrefixTree {
   }
 
   /**
-   * Leading tokens that any engine was sent, and the engine of `among` that was last sent all of them; null: none of
+   * Leading tokens that any engine was sent, and the engine of `candidates` that was last sent all of them; null: none of
    * these.
    */
   match(
     tokenIds: readonly number[],
-    among: ReadonlySet<string>,
+    candidates: ReadonlySet<string>,
   ): { tokens: number; engineId: string | null } {
     let matched = 0;
     let engines: ReadonlyMap<string, number> = new Map();
@@ -42,7 +42,7 @@ export class PrefixTree {
     let engineId: string | null = null;
     let last = Number.NEGATIVE_INFINITY;
     for (const [candidate, atMs] of engines) {
-      if (atMs > last && among.has(candidate)) {
+      if (atMs > last && candidates.has(candidate)) {
         engineId = candidate;
         last = atMs;
       }

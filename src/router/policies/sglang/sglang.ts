@@ -51,10 +51,10 @@ class SglangPolicy implements RoutingPolicy {
   readonly #buckets: Buckets;
   #evictedMs: number | null = null;
 
-  constructor(given: z.output<typeof parameters>, deps: RoutingDeps) {
-    this.#parameters = given;
+  constructor(values: z.output<typeof parameters>, deps: RoutingDeps) {
+    this.#parameters = values;
     this.#deps = deps;
-    this.#buckets = new Buckets(given.bucketAdjustIntervalSecs * 1000);
+    this.#buckets = new Buckets(values.bucketAdjustIntervalSecs * 1000);
   }
 
   route(request: RouteRequest, { prefill, decode }: Candidates): Routing {
@@ -107,7 +107,7 @@ class SglangPolicy implements RoutingPolicy {
     const load = ({ engineId }: EngineView) => this.#buckets.load(engineId);
     const unbalanced = this.#unbalanced(engines, load);
     if (unbalanced) return { engine: leastOf(engines, load, draw)!, why: `${unbalanced} tokens` };
-    const place = this.#buckets.find(engines.length, promptTokenIds.length);
+    const place = this.#buckets.rangeOf(engines.length, promptTokenIds.length);
     return { engine: engines[place]!, why: `takes prompts of ${promptTokenIds.length} tokens` };
   }
 
@@ -140,7 +140,7 @@ function simple(
 export const sglang = definePolicy({
   help: 'P by where the prefix was sent, if loads are balanced; D the less busy of two',
   source: "SGLang's model gateway",
-  looksAt: [],
+  needs: [],
   parameters,
-  create: (given, deps) => new SglangPolicy(given, deps),
+  create: (values, deps) => new SglangPolicy(values, deps),
 });
