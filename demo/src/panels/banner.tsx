@@ -1,4 +1,5 @@
 /** Below the masthead: the bar of a recording, failures, and recent notes. */
+import { codeLost } from '../session/fetch-code.ts';
 import type { Session } from '../session/types.ts';
 import { plainly } from '../views/plain-words.ts';
 import { Note } from './note.tsx';
@@ -26,6 +27,15 @@ export function Banner({ session }: { session: Session }) {
       {phase === 'failed' && (
         <p class="banner-failed" role="alert">
           {message}
+        </p>
+      )}
+      {codeLost.value && (
+        <p class="banner-failed" role="alert">
+          Some code of this page could not be fetched: its server cannot be reached, or has another version of
+          the page. What works now continues to work. When the server can be reached again, reload.{' '}
+          <button type="button" onClick={() => location.reload()}>
+            Reload the page
+          </button>
         </p>
       )}
       <Notes session={session} />

@@ -4,6 +4,7 @@
  */
 import { messageOf } from '../../../src/errors.ts';
 import type { Talk } from './conversation/talk.ts';
+import { fetchCode } from './fetch-code.ts';
 import { checkedSettings } from './hash.ts';
 import { asked, type Settings } from './settings.ts';
 import type { Workbench } from './workbench.ts';
@@ -148,7 +149,7 @@ export class Changes {
         await this.#bench.cancel();
         // Closing finishes pending writes before everything is deleted.
         await engines.close();
-        const { removeBlocks } = await import('./kept-blocks.ts');
+        const { removeBlocks } = await fetchCode(() => import('./kept-blocks.ts'));
         await removeBlocks(storeDir);
       } catch (error) {
         this.#bench.note('warning', messageOf(error));

@@ -11,6 +11,7 @@ import { Recorder } from '../../../src/recording/recorder.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
+import { fetchCode } from './fetch-code.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
 import { startCluster } from './start-cluster.ts';
@@ -171,7 +172,7 @@ export class Engines {
     let profile = this.#profiles.get(key);
     if (!profile) {
       await cluster.configure(policy(settings));
-      const { calibrate } = await import('../../../src/lab/calibrate.ts');
+      const { calibrate } = await fetchCode(() => import('../../../src/lab/calibrate.ts'));
       profile = await calibrate(cluster, {
         version: 'the page',
         date: new Date().toISOString(),

@@ -9,6 +9,7 @@ import { Changes, sameEngines } from './changes.ts';
 import { suggest } from './conversation/suggestions.ts';
 import { Talk } from './conversation/talk.ts';
 import type { Measuring } from './experiments/measuring.ts';
+import { fetchCode } from './fetch-code.ts';
 import { fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import { modelUrl } from './models.ts';
@@ -166,21 +167,21 @@ class PageActions implements SessionActions {
     await this.#measure('Racing: recompute against pull', async (measuring) => {
       const history = await this.#talk.history(measuring.signal);
       const question = suggest(measuring.settings.model, history)[0]!;
-      const { runRace } = await import('./experiments/race.ts');
+      const { runRace } = await fetchCode(() => import('./experiments/race.ts'));
       await runRace({ ...measuring, history, question });
     });
   }
 
   async runStall(): Promise<void> {
     await this.#measure('Two users: one gets an answer, the other pastes a long text', async (measuring) => {
-      const { runStall } = await import('./experiments/stall.ts');
+      const { runStall } = await fetchCode(() => import('./experiments/stall.ts'));
       await runStall(measuring);
     });
   }
 
   async runCrossover(): Promise<void> {
     await this.#measure('Measuring both ways with growing histories', async (measuring) => {
-      const { runCrossover } = await import('./experiments/crossover.ts');
+      const { runCrossover } = await fetchCode(() => import('./experiments/crossover.ts'));
       await runCrossover(measuring);
     });
   }
@@ -190,7 +191,7 @@ class PageActions implements SessionActions {
     await this.#started;
     if (!this.#bench.engines.running) return;
     await this.#measure('Measuring the times of steps and copies', async (measuring) => {
-      const { measureCosts } = await import('./experiments/costs.ts');
+      const { measureCosts } = await fetchCode(() => import('./experiments/costs.ts'));
       await measureCosts(measuring);
     });
   }

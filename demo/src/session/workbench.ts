@@ -8,6 +8,7 @@ import type { SessionEvent } from '../../../src/recording/events.ts';
 import { lessonSettings } from '../lessons/list.ts';
 import { changeHash, type HashChange } from './address.ts';
 import { Engines } from './engines.ts';
+import { fetchCode } from './fetch-code.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback/playback.ts';
 import { MOST_EVENTS } from './playback/played-events.ts';
@@ -164,7 +165,7 @@ export class Workbench {
     const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
     const { events, cut } = this.playback.told();
     try {
-      const { download, recordingOf } = await import('./playback/log.ts');
+      const { download, recordingOf } = await fetchCode(() => import('./playback/log.ts'));
       download(
         `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
         JSON.stringify(recordingOf(events, title), toMicroseconds),

@@ -37,7 +37,8 @@ export function tell(given: StoryFacts): Story {
     return {
       tone: 'bad',
       headline: 'This page cannot continue',
-      detail: `${plainly(status.message).replace(/\.$/, '')}. Press Reset to try again, or choose another model in the settings.`,
+      // What to do comes first: a long reason is cut off here, and the banner has all of it.
+      detail: `Press Reset to try again, or choose another model in the settings. The reason: ${plainly(status.message).replace(/\.$/, '')}.`,
     };
   const measured = stallStory(facts) ?? raceStory(facts);
   if (measured) return measured;

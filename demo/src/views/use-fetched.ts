@@ -1,13 +1,14 @@
-/** Fetches code that the page's first view does not need, when it is needed. */
+/** Code that a view fetches when it is first needed. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { fetchCode } from '../session/fetch-code.ts';
 
 /** The result of `fetch`; null until it arrives, 'lost' if it failed. */
 export function useFetched<T>(wanted: boolean, fetch: () => Promise<T>): T | 'lost' | null {
   const fetched = useSignal<T | 'lost' | null>(null);
   useEffect(() => {
     if (!wanted || fetched.peek() !== null) return;
-    fetch().then(
+    fetchCode(fetch).then(
       (value) => {
         fetched.value = value;
       },

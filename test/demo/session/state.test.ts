@@ -90,6 +90,13 @@ describe('engines in the page state', () => {
 });
 
 describe('a recording', () => {
+  it('is refused with what was wanted if the file is JSON of another kind', () => {
+    for (const text of ['{"format":1}', '[]', 'null'])
+      expect(() => parseRecording(text, 'x.json')).toThrow(
+        'x.json is not a recording: wanted one saved by this page or by kvferry run --record.',
+      );
+  });
+
   it('of another version is refused with both versions named', () => {
     const old = JSON.stringify({
       kvferryRecording: 1,

@@ -162,7 +162,8 @@ describe('the headline', () => {
     };
     expect(told([failed])).toMatchObject({
       tone: 'bad',
-      detail: 'The server is away. Press Reset to try again, or choose another model in the settings.',
+      detail:
+        'Press Reset to try again, or choose another model in the settings. The reason: The server is away.',
     });
   });
 

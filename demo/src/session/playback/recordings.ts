@@ -5,14 +5,18 @@ import { type Recording, recordingSchema } from '../../../../src/recording/event
 /** Limits of what the page can draw: all blocks of an engine, and the used ones of a store. */
 const MOST_BLOCKS = { blocks: 16_384, store_blocks: 262_144 } as const;
 
+const SAVED_BY = 'saved by this page or by kvferry run --record';
+
 /** Throws Error with one sentence if the text is not a recording. */
 export function parseRecording(text: string, name: string): Recording {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new Error(`${name} is not JSON: wanted a recording saved by this page or by kvferry run --record.`);
+    throw new Error(`${name} is not JSON: wanted a recording ${SAVED_BY}.`);
   }
+  if (typeof value !== 'object' || value === null || !('kvferryRecording' in value))
+    throw new Error(`${name} is not a recording: wanted one ${SAVED_BY}.`);
   const parsed = recordingSchema.safeParse(value);
   if (!parsed.success) {
     const where = z.prettifyError(parsed.error).split('\n').slice(0, 2).join(' ');

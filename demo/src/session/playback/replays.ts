@@ -1,6 +1,7 @@
 /** Recordings shown instead of engines: the shipped ones if engines cannot run, and the user's own files. */
 import { messageOf } from '../../../../src/errors.ts';
 import type { Talk } from '../conversation/talk.ts';
+import { fetchCode } from '../fetch-code.ts';
 import { fromHash } from '../hash.ts';
 import type { Settings } from '../settings.ts';
 import type { Workbench } from '../workbench.ts';
@@ -57,7 +58,7 @@ export class Replays {
   /** Shows the user's own recording; the engines end. */
   async file(file: File): Promise<void> {
     try {
-      const { parseRecording } = await import('./recordings.ts');
+      const { parseRecording } = await fetchCode(() => import('./recordings.ts'));
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
       await this.#bench.engines.close();
@@ -83,9 +84,11 @@ export class Replays {
   async #shipped(lesson: number | null): Promise<void> {
     const wanted = ++this.#wanted;
     const name = lesson === null ? SHIPPED_RECORDING : ofLesson(lesson);
-    const response = await fetch(name);
+    const response = await fetch(name).catch((cause: unknown) => {
+      throw new Error(`${name} could not be loaded: its server cannot be reached`, { cause });
+    });
     if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
-    const { parseRecording } = await import('./recordings.ts');
+    const { parseRecording } = await fetchCode(() => import('./recordings.ts'));
     const recording = parseRecording(await response.text(), name);
     if (wanted !== this.#wanted) return;
     const title = lesson === null ? 'both ways, then the same one way' : `lesson ${lesson}`;
