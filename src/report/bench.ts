@@ -13,6 +13,7 @@ import {
 } from '../measure/schemas/bench-report.ts';
 import { groupStages } from '../measure/spans/stages.ts';
 import { ENOUGH_FOR_P99 } from '../measure/statistics.ts';
+import { againstFigures, againstHeadline, againstTables, comparesEqually } from './against.ts';
 import { auditTable, benchAuditSentence } from './audit.ts';
 import {
   type Cell,
@@ -65,7 +66,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   };
 }
 
-function headline({ comparison, modes }: BenchReport): string {
+function headline({ comparison, modes, experiments }: BenchReport): string {
   if (!comparison) {
     const measured = Object.keys(modes).length;
     if (measured === 0) return 'Nothing was measured';
@@ -74,6 +75,9 @@ function headline({ comparison, modes }: BenchReport): string {
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below are not valid';
   const { reference, candidate } = namesIn(comparison, modes);
   const { ratio, low, high } = comparison.ttft_ms.mean;
+  // The report's comparison is the first experiment's.
+  const [first] = Object.values(experiments);
+  if (first && comparesEqually(first)) return againstHeadline(first);
   if (ratio === null) return `${candidate} compared with ${reference}`;
   const pulling = modes[comparison.candidate];
   if (
@@ -105,9 +109,12 @@ function experimentSection(experiment: Experiment, { kind }: BenchReport['target
     title,
     intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', modes alternating; caches reset and holds drained in between' : "; the server's caches were kept in between"}.`,
     pieces: [
-      ...(comparison ? [ratioFigures(comparison, modes)] : []),
+      ...(comparison
+        ? [comparesEqually(experiment) ? againstFigures(experiment) : ratioFigures(comparison, modes)]
+        : []),
       modesTable(list),
-      ...(comparison ? [ratioTable(comparison, experiment)] : []),
+      ...againstTables(experiment),
+      ...(comparison && !comparesEqually(experiment) ? [ratioTable(comparison, experiment)] : []),
       {
         kind: 'distribution',
         title: 'Time to the first token by request',

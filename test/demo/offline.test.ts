@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
-import { ask, openPage, openSettings, readState, servePage, until, untilReady } from './page.ts';
+import { ask, openPage, openSettings, readState, servePage, untilReady } from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
@@ -22,7 +22,7 @@ test('code that cannot be fetched is reported in words, with a button that reloa
   expect((await ask(page, 'Hello')).error).toBeNull();
   await page.context().setOffline(false);
   await page.getByRole('button', { name: 'Reload the page' }).click();
-  await until(page, 'state.turns.value.length === 0');
+  await page.waitForFunction('globalThis.kvferry?.state.turns.value.length === 0');
   await untilReady(page);
   await openSettings(page);
   await page.getByLabel('Recompute threshold, tokens').waitFor();

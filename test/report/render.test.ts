@@ -230,6 +230,35 @@ describe('a rendered report', () => {
     expect(said).toContain('Above 1, least-request is faster');
   });
 
+  test('shows each of several policies against the first, and counts wins and losses in the headline', () => {
+    const report = bench();
+    const [experiment] = Object.values(report.experiments);
+    const { ttft_ms, ...rest } = report.comparison!;
+    const { tokens_identical: _, first_difference: __, ...pair } = { ...rest, ttft_ms };
+    const { mean } = ttft_ms;
+    const slower = { ...ttft_ms, mean: { ...mean, ratio: 0.5, low: 0.4, high: 0.6 } };
+    const unsure = { ...ttft_ms, mean: { ...mean, ratio: 1.1, low: 0.9, high: 1.2 } };
+    experiment!.comparisons = {
+      'llm-d': { ...pair, candidate: 'llm-d' },
+      dynamo: { ...pair, candidate: 'dynamo', ttft_ms: slower },
+      sglang: { ...pair, candidate: 'sglang', ttft_ms: unsure },
+    };
+    const { headline, sections } = documentFor(report);
+    expect(headline).toBe(
+      'Mean time to the first token of 3 candidates against unidirectional: 1 faster, 1 slower, 1 with no difference',
+    );
+    const [figures, , table] = sections[0]!.pieces;
+    expect(figures).toMatchObject({
+      figures: [
+        { label: 'mean TTFT: llm-d against unidirectional', tone: 'good' },
+        { value: '0.50x', tone: 'bad' },
+        { value: '1.10x', tone: 'plain' },
+      ],
+    });
+    expect(table).toMatchObject({ kind: 'table', rows: { length: 3 } });
+    expect(JSON.stringify(table)).toContain('0.50x [0.40x, 0.60x]');
+  });
+
   test('counts a request that failed in an audit round as failed', () => {
     const report = bench();
     const audit = { requests: 3, failed_requests: 1, turns: [] };
