@@ -104,6 +104,14 @@ describe('a conversation in the page', () => {
     await begin('{ ttl: 480 }');
   });
 
+  test('shows a very long question with at most 1000 words as elements', async () => {
+    const { page } = opened;
+    const { question } = await ask(page, 'word '.repeat(20_000).trim());
+    const shown = page.locator('.chat-question').last();
+    expect(await shown.textContent()).toBe(question);
+    expect(await shown.locator('.word').count()).toBe(1000);
+  });
+
   test('scrolls to its newest turn after a question that fills the view', async () => {
     const { page } = opened;
     await ask(page, 'word '.repeat(60).trim());
