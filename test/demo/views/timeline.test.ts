@@ -10,6 +10,7 @@ import {
   pan,
   pinch,
   spanOf,
+  tickLabel,
   tickStep,
   ticks,
   toMs,
@@ -81,6 +82,16 @@ describe('the time axis', () => {
     expect(at[0]).toBe(2000);
     expect(tickStep(domain, 800)).toBe(100);
     expect(at.every((ms) => ms >= domain.startMs && ms <= domain.endMs)).toBe(true);
+  });
+
+  it.each([
+    ['milliseconds below 10 s', 500, 9000, ['0 ms', '500 ms', '1,000 ms']],
+    ['seconds on a longer axis', 500, 12_000, ['0.0 s', '0.5 s', '1.0 s']],
+    ['seconds for steps of seconds', 5000, 9000, ['0 s', '5 s', '10 s']],
+    ['fractions, where a tick differs from the next in them', 0.05, 3, ['0.00 ms', '0.05 ms', '0.10 ms']],
+    ['fractions of seconds', 2, 12_000, ['0.000 s', '0.002 s', '0.004 s']],
+  ])('labels the ticks in one unit: %s', (_, step, endMs, labels) => {
+    expect([0, step, 2 * step].map((ms) => tickLabel(ms, step, endMs))).toEqual(labels);
   });
 });
 

@@ -6,7 +6,7 @@ import { ms } from '../format.ts';
 import { betterInk } from '../ink.ts';
 import type { Palette } from '../palette.ts';
 import { line } from '../stage/draw-block.ts';
-import { type Domain, spanOf, tickStep, ticks, toX } from '../timeline/time-scale.ts';
+import { type Domain, spanOf, tickLabel, tickStep, ticks, toX } from '../timeline/time-scale.ts';
 import { longestOf } from './stall.ts';
 
 export interface StallModel {
@@ -77,7 +77,7 @@ function drawAxis(
     context.strokeStyle = at === 0 ? palette.ink3 : palette.line;
     context.lineWidth = 1;
     line(context, Math.round(x(at)) + 0.5, 0, Math.round(x(at)) + 0.5, 2 * row + 10);
-    const text = at === 0 ? 'pasted' : step >= 1000 ? `${at / 1000} s` : ms(at);
+    const text = at === 0 ? 'pasted' : tickLabel(at, step, domain.endMs);
     const long = context.measureText(text).width;
     const left = x(at) - long / 2;
     if (left < free || left + long > width) continue;

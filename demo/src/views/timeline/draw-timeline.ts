@@ -1,13 +1,12 @@
 /** Draws the timeline: lanes, bars, axis. Modelled time is hatched; GPU timestamps have a dark top edge. */
 import type { TurnView } from '../../session/types.ts';
 import { font } from '../fonts.ts';
-import { ms as inMs } from '../format.ts';
 import type { Box } from '../geometry.ts';
 import { betterInk } from '../ink.ts';
 import type { Palette } from '../palette.ts';
 import { line } from '../stage/draw-block.ts';
 import { LANES, type Tone } from './lanes.ts';
-import { type Domain, tickStep, ticks, toX } from './time-scale.ts';
+import { type Domain, tickLabel, tickStep, ticks, toX } from './time-scale.ts';
 import type { Bar, LaneBars, TimelineLayout } from './timeline-model.ts';
 
 export interface TimelineModel {
@@ -70,7 +69,7 @@ function drawAxis(
     context.strokeStyle = palette.line;
     line(context, x, layout.axis - 6, x, layout.height);
     context.fillStyle = palette.ink3;
-    const label = tickLabel(at - origin, step);
+    const label = tickLabel(at - origin, step, domain.endMs - origin);
     if (x + 4 + context.measureText(label).width <= width) context.fillText(label, x + 4, layout.axis - 12);
   }
   context.strokeStyle = palette.ink3;
@@ -107,11 +106,6 @@ function drawFlag(
   context.fillText(text, x, layout.height - 8);
   context.textAlign = 'left';
   return x + 10;
-}
-
-function tickLabel(value: number, step: number): string {
-  if (Math.abs(value) >= 10_000) return `${(value / 1000).toFixed(step < 1000 ? 1 : 0)} s`;
-  return step < 1 ? `${value.toFixed(step < 0.1 ? 2 : 1)} ms` : inMs(Math.round(value));
 }
 
 function drawLabels(context: CanvasRenderingContext2D, layout: TimelineLayout, palette: Palette): void {

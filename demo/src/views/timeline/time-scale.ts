@@ -69,3 +69,13 @@ export function tickStep(domain: Domain, width: number, leastGap = 72): number {
   const factor = [1, 2, 5, 10].find((candidate) => candidate * power >= rough) ?? 10;
   return factor * power;
 }
+
+/** A tick's label, with as many digits as tell it from the next. All labels of an axis that ends at `endMs` have one unit. */
+export function tickLabel(ms: number, step: number, endMs: number): string {
+  const [unit, scale] = step >= 1000 || endMs >= 10_000 ? ['s', 1000] : ['ms', 1];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
+  // A tick is a multiple of the step, up to rounding; adding 0 turns -0 into 0.
+  const value = (Math.round(ms / step) * step) / scale + 0;
+  const fraction = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return `${value.toLocaleString('en-US', fraction)} ${unit}`;
+}
