@@ -60,12 +60,6 @@ export class EngineViews {
     this.#index.forget(engineId);
   }
 
-  /** Forgets everything known. */
-  clear(): void {
-    this.#loads.clear();
-    for (const { engineId } of this.#pending.splice(0)) this.#index.forget(engineId);
-  }
-
   /** Views at nowMs. An engine's view object is reused while nothing about it has changed. */
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
     const views: EngineView[] = [];
