@@ -11,10 +11,13 @@ const types: Readonly<Record<number, string>> = {
   403: 'PermissionDeniedError',
   404: 'NotFoundError',
   405: 'MethodNotAllowedError',
+  408: 'RequestTimeoutError',
   409: 'ConflictError',
   413: 'RequestEntityTooLargeError',
   415: 'UnsupportedMediaTypeError',
+  417: 'ExpectationFailedError',
   429: 'RateLimitError',
+  431: 'RequestHeaderFieldsTooLargeError',
   500: 'InternalServerError',
   503: 'ServiceUnavailableError',
 };

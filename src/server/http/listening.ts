@@ -1,11 +1,12 @@
 /** Opens ports, and closes them so that every waiting client gets a response. */
-import type { Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { serve as listen } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { systemClock } from '../../platform/clock.ts';
 import { inTime } from '../../transport/deadlines.ts';
 import type { Admission } from './admission.ts';
+import { answerInvalidRequests, SERVER_OPTIONS, unreadable, withHost } from './invalid-requests.ts';
 import { cannotListen } from './ports.ts';
 import { endSlowReaders } from './slow-readers.ts';
 import { endWithConnection } from './waiting-responses.ts';
@@ -38,12 +39,13 @@ export function listenOn(
   { host, port, writeTimeoutMs }: Listening,
 ): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
+    const answer = getRequestListener(app.fetch, { hostname: host, errorHandler: unreadable });
+    const server = createServer(SERVER_OPTIONS, withHost(answer));
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     endSlowReaders(server, writeTimeoutMs);
-    endWithConnection(server);
+    answerInvalidRequests(server, endWithConnection(server));
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
-    server.once('listening', () => resolve(server));
+    server.listen(port, host, () => resolve(server));
   });
 }
 

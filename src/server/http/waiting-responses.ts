@@ -4,10 +4,14 @@
  */
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 
-/** Active while the server listens: emits 'close' for every response of a connection that ends. */
-export function endWithConnection(server: Server): void {
-  const open = new WeakMap<Socket, Set<ServerResponse>>();
+/**
+ * Active while the server listens: emits 'close' for every response of a connection that ends. Returns a function that gives a
+ * connection's unfinished responses.
+ */
+export function endWithConnection(server: Server): (socket: Duplex) => ReadonlySet<ServerResponse> {
+  const open = new WeakMap<Duplex, Set<ServerResponse>>();
   server.on('connection', (socket: Socket) => {
     const responses = new Set<ServerResponse>();
     open.set(socket, responses);
@@ -25,4 +29,5 @@ export function endWithConnection(server: Server): void {
     responses?.add(response);
     response.once('close', () => responses?.delete(response));
   });
+  return (socket) => open.get(socket) ?? new Set();
 }
