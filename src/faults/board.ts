@@ -61,10 +61,10 @@ export class FaultBoard {
   #injected: Injected[] = [];
   #seed = 0;
   #random = seededGenerator(0);
-  /** Aborts when all faults are cleared. */
-  #over = new AbortController();
-  /** By seat: aborts when the engine that is there now is killed. */
-  readonly #lives = new Map<string, AbortController>();
+  /** End when all faults are cleared. */
+  #waits = new Waits();
+  /** By seat: end when the engine that is there now is killed. */
+  readonly #lives = new Map<string, Waits>();
   /** Ends the engine in this seat. Set by the caller. */
   kill: (engine: string) => Promise<void> = async () => {};
 
@@ -73,7 +73,7 @@ export class FaultBoard {
     this.#wires = new FaultyWires((engineId, message) => {
       const kinds = SENT_FAULTS.filter((fault) => suits(fault, message));
       const met = this.#draw(placeOf(engineId), kinds);
-      const late = () => clock.sleep(met!.delayMs, this.#over.signal);
+      const late = () => waitUntil((over) => clock.sleep(met!.delayMs, over), [this.#waits]);
       return met && { fault: met.fault, late, met: () => met.times++ };
     });
   }
@@ -118,8 +118,8 @@ export class FaultBoard {
   /** Ends all faults: engines that hung continue, and late messages arrive. */
   clear(): void {
     this.#injected = [];
-    this.#over.abort();
-    this.#over = new AbortController();
+    this.#waits.end();
+    this.#waits = new Waits();
     this.#wires.heal();
   }
 
@@ -131,15 +131,15 @@ export class FaultBoard {
   /** What delays each output of a request that reaches the engine now. */
   #fateAt(engine: string): () => Promise<void> {
     if (this.#met(engine, ['kill'])) void this.#endLife(engine).catch(() => {});
-    const { signal } = this.#over;
+    const waits = this.#waits;
     if (this.#met(engine, ['hang'])) {
-      const life = this.#lives.get(engine) ?? new AbortController();
+      const life = this.#lives.get(engine) ?? new Waits();
       this.#lives.set(engine, life);
-      return () => Promise.race([ended(signal), ended(life.signal)]);
+      return () => waitUntil(aborted, [waits, life]);
     }
     const slow = this.#met(engine, ['slow']);
     return async () => {
-      if (slow) await this.#clock.sleep(slow.delayMs, signal);
+      if (slow) await waitUntil((over) => this.#clock.sleep(slow.delayMs, over), [waits]);
     };
   }
 
@@ -148,7 +148,7 @@ export class FaultBoard {
     try {
       await this.kill(engine);
     } finally {
-      this.#lives.get(engine)?.abort();
+      this.#lives.get(engine)?.end();
       this.#lives.delete(engine);
     }
   }
@@ -171,8 +171,35 @@ export class FaultBoard {
   }
 }
 
-const ended = (signal: AbortSignal): Promise<void> =>
+/** Waits that end together. Each has its own signal: Node reports a leak if one signal has more than ten listeners. */
+class Waits {
+  readonly #waiting = new Set<AbortController>();
+  #ended = false;
+
+  add(wait: AbortController): void {
+    if (this.#ended) wait.abort();
+    else this.#waiting.add(wait);
+  }
+
+  delete(wait: AbortController): void {
+    this.#waiting.delete(wait);
+  }
+
+  end(): void {
+    this.#ended = true;
+    for (const wait of this.#waiting) wait.abort();
+  }
+}
+
+/** Runs `wait` with a signal that aborts when one of `ends` ends; not at all if one has ended. */
+async function waitUntil(wait: (over: AbortSignal) => Promise<void>, ends: readonly Waits[]): Promise<void> {
+  const own = new AbortController();
+  for (const end of ends) end.add(own);
+  if (!own.signal.aborted) await wait(own.signal);
+  for (const end of ends) end.delete(own);
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
+    signal.addEventListener('abort', () => resolve(), { once: true });
   });

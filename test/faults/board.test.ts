@@ -85,6 +85,33 @@ describe('faults on a fault board', () => {
     await submitting;
   });
 
+  it.each(['hang', 'slow'] as const)(
+    'of kind %s delay any number of submits, without a warning of a leak',
+    async (kind) => {
+      const warnings: Error[] = [];
+      const warned = (warning: Error) => void warnings.push(warning);
+      process.on('warning', warned);
+      const clock = new TestClock();
+      const board = new FaultBoard(clock);
+      await board.add([fault({ fault: kind })], null);
+      const engine = board.client(new FakeEngine('decode-0', 'decode'));
+      const submitting = Array.from({ length: 30 }, (_, i) =>
+        engine.submit({
+          requestId: `${i}`,
+          promptTokenIds: [1],
+          sampling: { maxTokens: 1 } as never,
+          kvTransferParams: null,
+          cacheSalt: null,
+        }),
+      );
+      await new Promise((go) => setImmediate(go));
+      board.clear();
+      await Promise.all(submitting);
+      process.off('warning', warned);
+      expect(warnings).toEqual([]);
+    },
+  );
+
   it('of kind hang let a waiting submit fail when the engine is killed', async () => {
     const board = new FaultBoard(new TestClock());
     const inner = new FakeEngine('decode-0', 'decode');
