@@ -20,6 +20,8 @@ describe('the header routing-strategy', () => {
     ['pd:0', 'a weight above 0 for aibrix-pd'],
     ['pd:x', 'a weight above 0 for aibrix-pd'],
     ['throughput', "there is no 'throughput'"],
+    ['__proto__', "there is no '__proto__'"],
+    ['constructor', "there is no 'constructor'"],
     [`pd:${'1'.repeat(300)}`, 'at most 256 characters'],
   ])("'%s' is refused with 400, as by AIBrix's gateway", async (header, message) => {
     const stub = new StubService();

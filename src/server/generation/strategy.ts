@@ -6,7 +6,7 @@ import { HttpError } from '../http/http-error.ts';
 const HEADER = 'routing-strategy';
 
 /** AIBrix's policy names that differ from kvferry's. */
-const ALIASES: Readonly<Record<string, string>> = { pd: 'aibrix-pd' };
+const ALIASES: ReadonlyMap<string, string> = new Map([['pd', 'aibrix-pd']]);
 
 /** The requested policy or mix, in kvferry's names; null: no header. Throws HttpError 400, like AIBrix's gateway. */
 export function strategyOf(c: Context): string | null {
@@ -16,7 +16,7 @@ export function strategyOf(c: Context): string | null {
     .split(',')
     .map((part) => {
       const [policy = '', ...weight] = part.trim().split(':');
-      return [ALIASES[policy] ?? policy, ...weight].join(':');
+      return [ALIASES.get(policy) ?? policy, ...weight].join(':');
     })
     .join(',');
   const problem = name.length > 256 ? 'at most 256 characters' : routingProblem(name);
