@@ -99,6 +99,9 @@ describe('a generation request', () => {
   test('gets 404 for an unknown model, 405 for another method, 413 for too many bytes', async () => {
     const app = stubApp(new StubService());
     expect((await app.request(CHAT, post({ ...hello, model: 'gpt' }))).status).toBe(404);
+    const long = await app.request(CHAT, post({ ...hello, model: 'x'.repeat(10_000) }));
+    expect(long.status).toBe(404);
+    expect((await long.text()).length).toBeLessThan(500);
     const wrongMethod = await app.request(CHAT);
     expect([wrongMethod.status, wrongMethod.headers.get('Allow')]).toEqual([405, 'POST']);
     // Both the bytes that arrive and those announced count.

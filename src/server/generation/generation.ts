@@ -109,10 +109,14 @@ function samplingOf({ defaults }: GenerationDeps, asked: Asked): SamplingParams 
   };
 }
 
+/** Characters of a model's name. */
+const LONGEST_SHOWN = 200;
+
 /** Checks that the port serves the model; null: not given, accepted. Throws HttpError 404. */
 export function checkModel(model: string | null, { model: { names } }: PortService): void {
   if (model === null || names.includes(model)) return;
-  throw new HttpError(404, `the model '${model}' does not exist here: wanted ${names.join(' or ')}`, 'model');
+  const found = model.length <= LONGEST_SHOWN ? model : `${model.slice(0, LONGEST_SHOWN)}…`;
+  throw new HttpError(404, `the model '${found}' does not exist here: wanted ${names.join(' or ')}`, 'model');
 }
 
 /** The request's prompts as token ids, filled in as they are tokenised. */
