@@ -76,7 +76,7 @@ describe("POST /kv/query on an engine's port", () => {
     ],
     [{ messages: 'hello' }, /messages is "hello": wanted a list of messages/, 'messages'],
     ['[1]', /wanted a JSON object/, null],
-    [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with the assistant/, null],
+    [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with the assistant/, 'messages'],
   ])('refuses %j', async (body, message, param) => {
     const { app } = await enginePort();
     const response = await post(app, '/kv/query', body);

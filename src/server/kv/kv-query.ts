@@ -15,7 +15,7 @@ import {
   specialTokensOf,
   tokenIdList,
 } from '../generation/fields.ts';
-import { HttpError, noAnswer } from '../http/http-error.ts';
+import { asHttpError, HttpError, noAnswer } from '../http/http-error.ts';
 import { bodyOf, jsonResponse } from '../http/json.ts';
 import { checkSizes, checkTokens } from '../http/request-limits.ts';
 import { requestSignal } from '../http/request-signal.ts';
@@ -53,10 +53,11 @@ export function mountKvQuery(app: Hono, service: PortService): void {
     checkSizes(body, service);
     const query = parseQuery(body);
     const over = requestSignal(c);
-    const { promptTokens, engines, unanswered } =
-      service.kind === 'engine'
-        ? await askEngine(service, query, over)
-        : await askRouter(service, query, over);
+    const asking =
+      service.kind === 'engine' ? askEngine(service, query, over) : askRouter(service, query, over);
+    const { promptTokens, engines, unanswered } = await asking.catch((error: unknown) => {
+      throw asHttpError(error, query.promptField);
+    });
     return jsonResponse({
       object: 'kv.query',
       prompt_tokens: promptTokens,

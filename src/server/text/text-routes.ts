@@ -3,6 +3,7 @@ import type { Context, Hono } from 'hono';
 import { askedByDetokenize, askedByTokenize } from '../generation/bodies.ts';
 import { checkModel } from '../generation/generation.ts';
 import { Admission } from '../http/admission.ts';
+import { asHttpError } from '../http/http-error.ts';
 import { bodyOf, jsonResponse } from '../http/json.ts';
 import { checkSizes, checkTokens } from '../http/request-limits.ts';
 import { requestSignal } from '../http/request-signal.ts';
@@ -33,11 +34,15 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
 async function tokenized(service: PortService, asked: ReturnType<typeof askedByTokenize>, over: AbortSignal) {
   const { text, model } = service;
   checkModel(asked.model || null, service);
-  const encoded = asked.messages
-    ? await text.encodeMessages(asked.messages, asked.end, over)
-    : await text.encode(asked.prompt!, over);
+  const field = asked.messages ? 'messages' : 'prompt';
+  const encoding = asked.messages
+    ? text.encodeMessages(asked.messages, asked.end, over)
+    : text.encode(asked.prompt!, over);
+  const encoded = await encoding.catch((error: unknown) => {
+    throw asHttpError(error, field);
+  });
   const tokens = asked.addSpecialTokens ? text.withSpecialTokens(encoded) : encoded;
-  checkTokens(asked.messages ? 'messages' : 'prompt', tokens, service);
+  checkTokens(field, tokens, service);
   const token_strs = asked.return_token_strs ? tokens.map((token) => text.token(token)) : null;
   return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs };
 }
