@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { RequestError } from '../../src/errors.ts';
 import { events, StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
@@ -110,6 +111,15 @@ describe('responses and tokenization', () => {
     expect(Object.keys((await tops([1], 2)).top)).toEqual(['\u0000', '\u0001']);
   });
 
+  test.each([false, true])('text_offset counts code points, as in vLLM (stream %s)', async (stream) => {
+    const stub = new StubService();
+    stub.text.decode = () => '🦊';
+    const body = { prompt: 'a', max_tokens: 4, logprobs: 0, stream };
+    const text = await (await stubApp(stub).request('/v1/completions', post(body))).text();
+    const offsets = [...text.matchAll(/"text_offset":\[([\d,]*)\]/g)].flatMap(([, list]) => list!.split(','));
+    expect(offsets).toEqual(['0', '1', '2', '3']);
+  });
+
   test('logprobs are normalised over all logits', async () => {
     const app = stubApp(new StubService());
     const response = await app.request(CHAT, post({ ...hello, logprobs: true, top_logprobs: 2 }));
@@ -196,6 +206,15 @@ describe('responses and tokenization', () => {
     expect(await refused.json()).toMatchObject({
       error: { param: 'add_special_tokens', message: expect.stringContaining('wanted false') },
     });
+  });
+
+  test('/tokenize names messages if the chat template rejects them', async () => {
+    const stub = new StubService();
+    stub.text.encodeMessages = async () => {
+      throw new RequestError("the model's chat template rejects the messages");
+    };
+    const response = await stubApp(stub).request('/tokenize', post({ messages: hello.messages }));
+    expect([response.status, await response.json()]).toMatchObject([400, { error: { param: 'messages' } }]);
   });
 
   test('/tokenize and /detokenize convert a text to token ids and back', async () => {

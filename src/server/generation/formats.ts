@@ -236,6 +236,9 @@ function chatLogprobs(pieces: readonly Piece[], name: (tokenId: number) => strin
   };
 }
 
+/** Length of a text as Python counts it; text_offset is in these, as in vLLM. */
+export const codePoints = (text: string): number => [...text].length;
+
 /** The older logprobs format, of /v1/completions. */
 function completionLogprobs(
   pieces: readonly Piece[],
@@ -246,7 +249,7 @@ function completionLogprobs(
   let offset = textBefore;
   const offsets = pieces.map(({ text }) => {
     const at = offset;
-    offset += text.length;
+    offset += codePoints(text);
     return at;
   });
   const known = pieces.flatMap(({ logprobs }) => (logprobs ? [logprobs] : []));

@@ -5,7 +5,15 @@ import { jsonResponse, safeJson } from '../http/json.ts';
 import type { AnswerEnd } from '../service.ts';
 import type { Asked } from './bodies.ts';
 import type { Choice } from './choices.ts';
-import type { AnswerHead, ChunkPlace, Format, Piece, Usage, WholeAnswer } from './formats.ts';
+import {
+  type AnswerHead,
+  type ChunkPlace,
+  codePoints,
+  type Format,
+  type Piece,
+  type Usage,
+  type WholeAnswer,
+} from './formats.ts';
 
 export interface ChoicePiece extends Piece {
   /** Index of its choice. */
@@ -111,7 +119,7 @@ async function* lines(
         yield line(format.chunk(head, piece, place(choices[piece.index]!)));
         of.chunks++;
       }
-      of.length += piece.text.length;
+      of.length += codePoints(piece.text);
     }
     const ends = sent.map(({ end }) => {
       if (!end) throw unended();
