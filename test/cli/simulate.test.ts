@@ -58,6 +58,7 @@ describe('kvferry simulate', () => {
     expect(report.arms[0]!.pulled_tokens).toBe(0);
     expect(report.arms[1]!.pulled_tokens).toBeGreaterThan(0);
     expect(world.out()).toContain('Cost model (assumed): mine');
+    expect(world.out()).toContain('good: requests with a TTFT of at most 300 ms.');
     expect(report.workload.closed_loop).toBe(true);
     expect(world.out()).toContain('unidirectional: Clients wait for their answers');
     expect(world.out()).not.toContain('STABLE');
@@ -245,7 +246,7 @@ describe('kvferry simulate', () => {
     expect(scaling!.events.filter(({ event }) => event === 'died')).toHaveLength(scaling!.died);
     expect(requests).toBeGreaterThan(50);
     // Turns whose client left, and later ones of the same conversations; other turns took another way.
-    expect(errors.map(({ message }) => message)).toContain('its client left');
+    expect(errors.map(({ message }) => message)).toContain('the client left');
     expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
     // The replacement of an engine that died as the last turn ended may still be starting.
     expect(scaling!.died - scaling!.replaced).toBeLessThanOrEqual(1);

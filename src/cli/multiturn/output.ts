@@ -12,7 +12,7 @@ import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
-import { formatMs, formatSeconds, plural } from '../output/format.ts';
+import { formatMs, formatSeconds, goodLegend, plural } from '../output/format.ts';
 import { type Printer, printer } from '../output/table.ts';
 import {
   lengthTable,
@@ -125,6 +125,8 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   if (routed.length > 0) {
     print(['', c.bold('policies side by side')]);
     print(speedTable(routed, style));
+    const slo = routed.find(({ routing }) => routing.goodput)?.routing.goodput;
+    if (slo) say(goodLegend(slo), c.dim);
     print(['', ...workTable(routed, style)]);
     say(WORK_LEGEND, c.dim);
     if (routed.some(({ routing }) => routing.edges.length > 0)) print(['', ...edgeTable(routed, style)]);

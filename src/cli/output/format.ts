@@ -1,5 +1,7 @@
 /** Text layout for a terminal of 80 columns. Numbers are formatted in measure/format.ts. */
 
+import { formatMs } from '../../measure/format.ts';
+
 export * from '../../measure/format.ts';
 
 export const WIDTH = 80;
@@ -112,3 +114,12 @@ function optionsWithValues(command: string): string[] {
 /** A sentence about engines whose software driver runs without its own threads. */
 export const withoutThreads = (engineIds: readonly string[]): string =>
   `${engineIds.join(', ')} without driver threads, which makes steps of few rows faster and prefill slower (--decode-driver-threads).`;
+
+/** What counts as good in a table with goodput. */
+export const goodLegend = (slo: { slo_ttft_ms: number | null; slo_tpot_ms: number | null }): string => {
+  const limits = [
+    slo.slo_ttft_ms === null ? [] : [`a TTFT of at most ${formatMs(slo.slo_ttft_ms)} ms`],
+    slo.slo_tpot_ms === null ? [] : [`a TPOT of at most ${formatMs(slo.slo_tpot_ms)} ms`],
+  ].flat();
+  return `good: requests with ${limits.join(' and ')}.`;
+};

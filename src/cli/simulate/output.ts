@@ -2,7 +2,7 @@
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import type { Output } from '../deps.ts';
-import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../output/format.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, goodLegend, plural } from '../output/format.ts';
 import { packed, printer, right, type TableStyle } from '../output/table.ts';
 import { armTable } from './arm-table.ts';
 import { engineTable } from './engine-table.ts';
@@ -20,6 +20,8 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   say(`${workloadOf(report)}; ${workload.asked}`);
   print(['']);
   print(speedTable(arms, style));
+  const slo = arms.find(({ goodput }) => goodput)?.goodput;
+  if (slo) say(goodLegend(slo), c.dim);
   print(['']);
   print(workTable(arms, style));
   if (arms.some(({ seeds }) => seeds > 1)) {

@@ -57,7 +57,7 @@ export class StormyLoad implements Served {
     if (!last) return;
     // A client leaves only once.
     this.#open.delete(last);
-    last.abort(new RequestError('its client left'));
+    last.abort(new RequestError('the client left'));
   }
 
   #fill(): void {
