@@ -108,6 +108,8 @@ describe('the admin port', () => {
     expect((await app.request('/decode-0/reset_prefix_cache', post({}))).status).toBe(409);
     expect((await app.request('/router/reset_prefix_cache', post({}))).status).toBe(404);
     expect((await app.request('/decode-0/reset_prefix_cache')).status).toBe(405);
+    expect(await (await app.request('/metrics')).text()).toContain('wanted a path such as /router/metrics');
+    expect(await (await app.request('/nothing')).text()).toContain('docs/serving.md');
     expect((await app.request('/health')).status).toBe(200);
   });
 

@@ -20,6 +20,13 @@ function routesAt(app: Hono, asked: string): { path: string; method: string }[] 
   return app.routes.filter(({ path, method }) => method !== 'ALL' && isAt(path));
 }
 
+/** What to ask for instead of an unknown path. On the admin port /metrics, for example, is under /router. */
+function wanted(app: Hono, asked: string): string {
+  const paths = app.routes.filter(({ method }) => method !== 'ALL').map(({ path }) => path);
+  const prefixed = asked === '/' ? undefined : paths.find((path) => path.endsWith(asked));
+  return prefixed ? `wanted a path such as ${prefixed}` : 'docs/serving.md lists the paths of each port';
+}
+
 const NAMED = /:(\w+)\{(.+?)\}/g;
 
 /** `port`: its name in the log; `answered`: called for every response. */
@@ -38,7 +45,11 @@ export function baseApp(
   });
   app.notFound((c) => {
     const here = [...new Set(routesAt(app, c.req.path).map(({ method }) => method))].join(', ');
-    if (here === '') throw new HttpError(404, `${c.req.method} ${c.req.path} does not exist here`);
+    if (here === '')
+      throw new HttpError(
+        404,
+        `${c.req.method} ${c.req.path} does not exist here: ${wanted(app, c.req.path)}`,
+      );
     throw new HttpError(405, `${c.req.path} accepts ${here}, not ${c.req.method}`, null, { Allow: here });
   });
   app.use(async (c, next) => {
