@@ -201,6 +201,12 @@ describe('the commands of a plan', () => {
     );
   });
 
+  it('leave out the one for engines here if they cannot serve the workload', () => {
+    const given = { asked: ['w.json'], longest, engine, pools, file: null, onEngines: null };
+    const lines = commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), given);
+    expect(lines.map((line) => line.split(' ')[1])).toEqual(['simulate', 'export']);
+  });
+
   it('give engines only the pool sizes that the user gave, with their block size', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {

@@ -207,6 +207,15 @@ describe('kvferry plan', () => {
     expect([...below.world.files.keys()].filter((path) => path.startsWith('kv'))).toEqual([]);
   });
 
+  it('gives no command for engines here, and says so, if conversations are longer than their context', async () => {
+    const { world } = await kvferry(
+      `plan --costs ./mine.json --sample 40 --routing round-robin --threshold 64 --mode bidirectional --slo-ttft 90s --rate 1 --model tiny --json out.json`,
+    );
+    const { commands, notes } = parsed(world.files.get('out.json'));
+    expect(commands.map((line) => line.split(' ')[1])).toEqual(['simulate', 'export']);
+    expect(notes.join()).toMatch(/the longest conversation has \S+ tokens, and tiny goes up to 8,192/);
+  });
+
   it('writes a fleet file that simulate and export accept unchanged', async () => {
     const { world } = await kvferry(
       `plan ${small} --placement replica,pooled --slo-ttft 300ms --rate 20 --d-blocks 3000 --json out.json --fleet-out fleet.json`,

@@ -38,7 +38,7 @@ export interface Asking {
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, onEngines: [command, ...workload], longest, engine, pools: given, file }: Asking,
+  { asked, onEngines, longest, engine, pools: given, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
@@ -69,6 +69,18 @@ export function commandsFor(
     ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
   ];
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
+  const measured = ([command, ...workload]: NonNullable<typeof onEngines>): string =>
+    line(
+      command,
+      ...workload,
+      ...(command === 'replay' ? traceOptions(config) : experiment(config)),
+      ...fleet,
+      ...policy,
+      ...model,
+      ...served,
+      // replay sizes its own context, and models that exist only in kvferry cannot exceed theirs.
+      ...(command === 'replay' || isHereOnly(config.model) ? [] : context),
+    );
   return [
     line(
       'simulate',
@@ -82,17 +94,7 @@ export function commandsFor(
       ...costs,
       ...simulated(config),
     ),
-    line(
-      command,
-      ...workload,
-      ...(command === 'replay' ? traceOptions(config) : experiment(config)),
-      ...fleet,
-      ...policy,
-      ...model,
-      ...served,
-      // replay sizes its own context, and models that exist only in kvferry cannot exceed theirs.
-      ...(command === 'replay' || isHereOnly(config.model) ? [] : context),
-    ),
+    ...(onEngines === null ? [] : [measured(onEngines)]),
     line(
       'export',
       targetOf(row),

@@ -25,7 +25,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     print(['']);
     print(frontTable(report, style));
     say(
-      `${report.chosen ? '*: chosen. ' : ''}met: the share of requests that meet the SLO, with its 95% interval.`,
+      `${report.chosen ? '*: chosen. ' : ''}pull: from how many tokens on P pulls D's KV; sets: rolesets. met: the share of requests that meet the SLO, with its 95% interval.`,
       c.dim,
     );
   }

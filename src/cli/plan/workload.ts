@@ -9,7 +9,7 @@ import { MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
-import { plural } from '../output/format.ts';
+import { formatCount, plural } from '../output/format.ts';
 import { asTokens, longestOf, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
 import type { Given } from '../trace/open.ts';
@@ -29,8 +29,11 @@ export interface PlanWorkload {
   sampleRate: number | null;
   /** Options that make `kvferry simulate` serve the same load. */
   asked(sample: number, perSecond: number): string[];
-  /** The command that sends the same workload to real engines (closed loop for bench), with its arguments. */
-  onEngines: readonly ['bench' | 'replay', ...string[]];
+  /**
+   * The command that sends the same workload to real engines (closed loop for bench), with its arguments. null: its
+   * conversations are longer than the model's context.
+   */
+  onEngines: readonly ['bench' | 'replay', ...string[]] | null;
 }
 
 /** `given`: as for openNamedTrace. Throws ConfigError. */
@@ -93,25 +96,34 @@ async function conversations(
   const load = conversationLoad(workload.conversations, config.thinkTime);
   const short = load.requests < sample;
   const turnsEach = load.requests / workload.conversations.length;
+  const longest = longestOf(workload.conversations);
+  const fits = longest <= architecture.maxModelLen;
   const named = config.inputFile === null ? ['--preset', config.preset!] : [config.inputFile];
   return {
     planned,
     load,
     sample,
-    longest: longestOf(workload.conversations),
+    longest,
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
-    notes: short
-      ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
-      : [],
+    notes: [
+      ...(short
+        ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
+        : []),
+      ...(fits
+        ? []
+        : [
+            `Engines here cannot serve this workload, so no kvferry bench command is given: the longest conversation has ${formatCount(longest)} tokens, and ${config.model} goes up to ${formatCount(architecture.maxModelLen)}. To compare with engines here, plan with another --model or --scale 1/N.`,
+          ]),
+    ],
     asked: (requests, perSecond) => [
       ...named,
       ...(config.scale === '1' ? [] : ['--scale', config.scale]),
       ...['--arrival-rate', rounded(perSecond / turnsEach)],
       ...['--arrivals', String(Math.ceil(requests / turnsEach))],
     ],
-    onEngines: ['bench', ...named, '--scale', config.scale],
+    onEngines: fits ? ['bench', ...named, '--scale', config.scale] : null,
   };
 }
 
