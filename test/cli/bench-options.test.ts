@@ -1,11 +1,18 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { joined } from '../../src/cli/bench/kernels/workbench.ts';
 import { benchOptions, refuseGiven } from '../../src/cli/bench/options.ts';
+import { widest } from './fake.ts';
 
 const engines = (...args: string[]) =>
   benchOptions('bench:x', 'measures x', { model: 'tiny', rounds: 7 }, { 'trace FILE': 'a trace' }, args);
 const noEngines = (...args: string[]) =>
-  benchOptions('bench:y', 'measures y', { example: '--requests 9' }, { 'requests N': 'so many' }, args);
+  benchOptions(
+    'bench:y',
+    `measures y${', and more'.repeat(9)}`,
+    { example: '--requests 9' },
+    { 'requests N': `this many${' of them'.repeat(12)}` },
+    args,
+  );
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -36,6 +43,7 @@ it("a benchmark's help lists its options and an example", async () => {
   expect(one).toContain('  --trace FILE     a trace\n');
   expect(one).toContain('example: npm run bench:x -- --adapter lavapipe --json figures.json\n');
   expect(other).not.toMatch(/--adapter|--model|--rounds/);
+  expect(widest(one + other)).toBeLessThanOrEqual(80);
   expect(other).toContain('example: npm run bench:y -- --requests 9 --json figures.json\n');
 });
 

@@ -38,7 +38,7 @@ await runBench(async () => {
     'one engine alone: start, prefill and decode',
     { model: 'tiny', rounds: 5 },
     {
-      'compare what':
+      'compare WHAT':
         'compare two engines in alternation: with and without fused kernels (fusion), or with and without subgroups of a fixed size (subgroups)',
     },
   );

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { checkWritable } from '../node/user-files.ts';
-import { formatInterval, formatMs } from '../output/format.ts';
+import { formatInterval, formatMs, WIDTH, wrap } from '../output/format.ts';
 
 export interface BenchOptions {
   /** The model; '' if the benchmark runs no engine. */
@@ -19,6 +19,9 @@ export interface BenchOptions {
   /** Names of all options that were given. */
   given: readonly string[];
 }
+
+/** Column at which the help describes an option. */
+const INDENT = 19;
 
 /** The common options that a benchmark takes, with their defaults, and its example. */
 interface Offered {
@@ -70,10 +73,18 @@ export async function benchOptions(
     throw new ConfigError(`${(error as Error).message.split('. ')[0]}; --help lists the options`);
   }
   if (values.help) {
-    const lines = Object.entries(all).map(([option, says]) => `  --${option.padEnd(13)}  ${says}`);
+    const lines = Object.entries(all).flatMap(([option, says]) => {
+      const [first, ...rest] = wrap(says, WIDTH - INDENT);
+      return [
+        `${`  --${option}`.padEnd(INDENT - 1)} ${first}`,
+        ...rest.map((line) => ' '.repeat(INDENT) + line),
+      ];
+    });
     const usual = example ?? (model === undefined ? '' : '--adapter lavapipe');
     const command = ['npm', 'run', name, '--', ...(usual ? [usual] : []), '--json figures.json'].join(' ');
-    process.stdout.write(`${name}: ${what}\n\n${lines.join('\n')}\n\nexample: ${command}\n`);
+    process.stdout.write(
+      `${wrap(`${name}: ${what}`, WIDTH).join('\n')}\n\n${lines.join('\n')}\n\nexample: ${command}\n`,
+    );
     process.exit(0);
   }
   const wanted = values.rounds === undefined ? rounds : Number(values.rounds);
