@@ -15,7 +15,20 @@ import { nodePlatform, useAdapter } from './platform/node.ts';
 
 export type { Mode } from './config/modes.ts';
 export type { SamplingParams } from './engine/types.ts';
-export * from './errors.ts';
+export {
+  AdapterError,
+  ConfigError,
+  ConflictError,
+  EngineDeadError,
+  type ErrorCode,
+  InternalError,
+  KvferryError,
+  ModelError,
+  RefusedError,
+  RequestError,
+  RoutingError,
+  TransferError,
+} from './errors.ts';
 export type * from './fleet/scale-report.ts';
 export type * from './fleet/types.ts';
 export type { Span } from './measure/spans/spans.ts';
