@@ -20,7 +20,7 @@ export interface BlockHasher {
    * The hashes of an unsalted sequence's blocks, at least numBlocks of them, if the hasher stores them; else null.
    * The list is shared and immutable.
    */
-  kept?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
+  stored?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
 }
 
 export interface BlockHashing {
@@ -51,7 +51,7 @@ export const keptHashes = (
   { hasher, blockSize }: BlockHashing,
   numBlocks: number,
 ): readonly BlockHash[] | null =>
-  (cacheSalt === null && hasher.kept?.(tokenIds, blockSize, numBlocks)) || null;
+  (cacheSalt === null && hasher.stored?.(tokenIds, blockSize, numBlocks)) || null;
 
 /** Appends the hashes of further full blocks, up to numBlocks in all. */
 export function extendHashes(
@@ -64,9 +64,9 @@ export function extendHashes(
   const { hasher, blockSize } = hashing;
   const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
   if (hashes.length >= full) return;
-  const kept = keptHashes(sequence, hashing, full);
-  if (kept) {
-    for (let i = hashes.length; i < full; i++) hashes.push(kept[i]!);
+  const stored = keptHashes(sequence, hashing, full);
+  if (stored) {
+    for (let i = hashes.length; i < full; i++) hashes.push(stored[i]!);
     return;
   }
   for (let i = hashes.length; i < full; i++) {

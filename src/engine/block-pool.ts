@@ -114,8 +114,8 @@ export class BlockPool {
     this.#residency?.evicted(id);
     if (!this.#names.has(id)) return;
     this.#evictions[id]!++;
-    const told = this.onRemoved && { hash: this.#names.hashOf(id)!, group: this.#names.groupOf(id) };
-    if (this.#names.remove(id) && told) this.onRemoved!(told.hash, told.group);
+    const removed = this.onRemoved && { hash: this.#names.hashOf(id)!, group: this.#names.groupOf(id) };
+    if (this.#names.remove(id) && removed) this.onRemoved!(removed.hash, removed.group);
   }
 
   /** Removes all hashes without calling onRemoved. Only while no block is in use. */

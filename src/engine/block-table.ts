@@ -23,16 +23,16 @@ export interface CachedPrefix extends PrefixHit {
  * The same as groups.map(of). V8's map() returns a different kind of array once it is compiled, so every function that reads
  * the result is compiled again. For per-request lists, that is a large part of the start-up time.
  */
-export function byGroup<T, U>(groups: readonly T[], of: (one: T, group: number) => U): U[] {
+export function byGroup<T, U>(groups: readonly T[], value: (item: T, group: number) => U): U[] {
   // Nearly every model has one group.
-  if (groups.length === 1) return [of(groups[0]!, 0)];
-  const made: U[] = [];
-  for (let group = 0; group < groups.length; group++) made.push(of(groups[group]!, group));
-  return made;
+  if (groups.length === 1) return [value(groups[0]!, 0)];
+  const values: U[] = [];
+  for (let group = 0; group < groups.length; group++) values.push(value(groups[group]!, group));
+  return values;
 }
 
 /** The tail of a positional list: from the first block that is not null and still needed when the token at `next` runs. */
-export function keptBlocks(
+export function neededBlocks(
   spec: KvCacheSpec,
   ids: readonly BlockId[],
   next: number,

@@ -14,7 +14,7 @@ export class CachedPrefixes {
   readonly #pool: BlockPool;
   readonly #getCached = (hash: BlockHash, group: number): BlockId | null => this.#pool.getCached(hash, group);
   /** The last hit: asked for again while the first waiting request waits for blocks. */
-  #lookedUp: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
+  #lastLookup: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
 
   constructor(config: CacheConfig, hasher: BlockHasher, pool: BlockPool) {
     this.#config = config;
@@ -28,12 +28,12 @@ export class CachedPrefixes {
     if (!enablePrefixCaching) return this.#noHit();
     const { numTokens } = request;
     const { nameChanges } = this.#pool;
-    const last = this.#lookedUp;
+    const last = this.#lastLookup;
     if (last?.request === request && last.numTokens === numTokens && last.nameChanges === nameChanges)
       return last.hit;
     const blocks = Math.floor((numTokens - 1) / blockSize);
     const hit = this.#longestHit(request.hashesOfFirst(blocks), blocks);
-    this.#lookedUp = { request, numTokens, nameChanges, hit };
+    this.#lastLookup = { request, numTokens, nameChanges, hit };
     return hit;
   }
 

@@ -41,7 +41,7 @@ export interface EngineCoreDeps {
   /** Called after each batch with its run time in ms. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
   /** inspect.blocks() will not be called, so facts about freed blocks need not be kept. */
-  blocksUnseen?: boolean;
+  withoutBlockFacts?: boolean;
   /** Called with the intervals of steps and of requests' waits. */
   onActivity?: ActivitySink;
   /** Replaces the hasher of the block hash chain: for tests and simulations. */
@@ -60,7 +60,7 @@ export class EngineCore {
   readonly #decodeRun: DecodeRun;
   readonly #activities: Activities | null;
   /** Worker side reports that no step has processed yet. */
-  #arrived: ConnectorOutput[] = [];
+  #reports: ConnectorOutput[] = [];
   #stepping = false;
   /** When the current batch began to run. */
   #runsFromMs = 0;
@@ -79,16 +79,16 @@ export class EngineCore {
     });
     const counters = startCounting();
     const shared = { config, queues: this.#queues, cache: this.#cache, connector, counters };
-    const activities = onActivity && new Activities(Object.assign({ clock, tell: onActivity }, shared));
+    const activities = onActivity && new Activities(Object.assign({ clock, report: onActivity }, shared));
     this.#activities = activities ?? null;
     const dropOldestHold = (pressure: Pressure): boolean => this.#dropOldestHold(pressure);
     const scheduling: SchedulerDeps = Object.assign({ dropOldestHold }, shared);
-    if (activities) scheduling.onLookup = { now: activities.now, tell: activities.lookup };
+    if (activities) scheduling.onLookup = { now: activities.now, report: activities.lookup };
     this.#scheduler = new Scheduler(scheduling);
     this.#postprocessor = new Postprocessor(shared);
     this.#decodeRun = new DecodeRun(shared);
-    const { blocksUnseen = false } = deps;
-    this.inspect = new Inspector(Object.assign({ blocksUnseen, arrived: () => this.#arrived }, shared));
+    const { withoutBlockFacts = false } = deps;
+    this.inspect = new Inspector(Object.assign({ withoutBlockFacts, reports: () => this.#reports }, shared));
   }
 
   /** Throws RequestError if the request cannot be served. The holder that it names is then told to free its blocks. */
@@ -213,9 +213,9 @@ export class EngineCore {
 
   #collect(): void {
     this.#takeReports();
-    const arrived = this.#arrived;
-    this.#arrived = [];
-    for (const output of arrived) this.#postprocessor.updateFromConnector(output);
+    const reports = this.#reports;
+    this.#reports = [];
+    for (const output of reports) this.#postprocessor.updateFromConnector(output);
   }
 
   #notifyWorkerSide(): void {
@@ -285,12 +285,12 @@ export class EngineCore {
       if (request) this.#activities?.waits(request);
     }
     if (finishedSending.length + finishedRecving.length + failedRecving.length > 0)
-      this.#arrived.push(output);
+      this.#reports.push(output);
   }
 
   /** The next step has reports, endings or metadata to process, even if no request runs. */
   #hasNews(): boolean {
-    return this.#arrived.length > 0 || this.#postprocessor.hasEndings || this.#metaIsDue();
+    return this.#reports.length > 0 || this.#postprocessor.hasEndings || this.#metaIsDue();
   }
 
   #metaIsDue(): boolean {

@@ -64,9 +64,9 @@ export class Queue<K = string> {
   }
 
   /** The oldest entry for which mayGo is true (default: any), or null. The order does not change. */
-  oldest(mayGo?: (key: K) => boolean): Entry<K> | null {
+  oldest(isEligible?: (key: K) => boolean): Entry<K> | null {
     let entry = this.#tail;
-    if (mayGo) while (entry && !mayGo(entry.key)) entry = entry.newer;
+    if (isEligible) while (entry && !isEligible(entry.key)) entry = entry.newer;
     return entry;
   }
 

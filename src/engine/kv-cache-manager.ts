@@ -13,8 +13,8 @@ import type { BlockResidency } from './block-residency.ts';
 import {
   byGroup,
   type CachedPrefix,
-  keptBlocks,
   leavingBlocks,
+  neededBlocks,
   type PrefixHit,
   referencesOf,
 } from './block-table.ts';
@@ -44,7 +44,7 @@ interface Table {
 export class KvCacheManager {
   readonly blockSize: number;
   /** Called just before a request's blocks are freed. The lists are positional, with the null block where a block is kept. */
-  onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
+  onBlocksFreed: ((request: Request, blockIds: BlockIds) => void) | null = null;
   /** Most blocks in use at the same time so far. */
   peakUsed = 0;
   #onCacheEvent: ((event: CacheEvent) => void) | null = null;
@@ -126,7 +126,7 @@ export class KvCacheManager {
    * The most free blocks that the request takes until all its tokens have KV. At admission, `hit` is its local prefix hit,
    * and `computed` counts hit and loaded tokens. Later, `hit` is null and the count is what its table lacks.
    */
-  blocksToCome(request: Request, hit: PrefixHit | null, computed: number): number {
+  maxBlocksNeeded(request: Request, hit: PrefixHit | null, computed: number): number {
     const have = hit?.blockIds ?? this.blockIds(request);
     if (!this.#hasWindows) {
       const all = this.blocksFor(request.numTokens);
@@ -137,7 +137,7 @@ export class KvCacheManager {
     const most = mostBlocks(request.numTokens, { cache: this.#deps.config, scheduler: this.#deps.scheduler });
     const next = Math.min(computed, request.numTokens - 1);
     return this.#groups.reduce((sum, spec, group) => {
-      const ids = keptBlocks(spec, have[group]!, next, this.blockSize);
+      const ids = neededBlocks(spec, have[group]!, next, this.blockSize);
       return sum + Math.max(0, most[group]! - ids.length) + (hit ? this.#numFree(ids) : 0);
     }, 0);
   }
@@ -167,13 +167,13 @@ export class KvCacheManager {
       if (!delayCaching) this.cacheBlocks(request, numTokens);
       return true;
     }
-    if (table) this.#giveBack(request, (spec) => skippedBlocks(spec, next, this.blockSize));
+    if (table) this.#freeLeading(request, (spec) => skippedBlocks(spec, next, this.blockSize));
     const have = table?.groups ?? hit?.blockIds ?? byGroup(this.#groups, () => []);
     if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
-    if (table) table.groups = this.#grown(table.groups, numTokens);
+    if (table) table.groups = this.#extended(table.groups, numTokens);
     else {
       // Take the hits of all groups before allocating, so that no group's hit is allocated to another group.
-      const groups = this.#grown(this.#takeHit(have, next), numTokens);
+      const groups = this.#extended(this.#takeHit(have, next), numTokens);
       const numCachedBlocks = (hit?.numTokens ?? 0) / this.blockSize;
       this.#tables.set(request.requestId, { groups, numCachedBlocks });
     }
@@ -213,14 +213,14 @@ export class KvCacheManager {
   keepForReader(request: Request): void {
     if (!this.#tables.has(request.requestId)) return;
     const numBlocks = this.blocksFor(request.numComputedTokens);
-    this.#giveBack(request, (spec) => Math.max(0, numBlocks - handedOverBlocks(spec, this.blockSize)));
+    this.#freeLeading(request, (spec) => Math.max(0, numBlocks - handedOverBlocks(spec, this.blockSize)));
   }
 
   /** Frees all blocks of the request. No-op without blocks. */
   free(request: Request): void {
     const table = this.#tables.get(request.requestId);
     if (!table) return;
-    this.onGivenBack?.(request, table.groups);
+    this.onBlocksFreed?.(request, table.groups);
     this.#tables.delete(request.requestId);
     for (const ids of table.groups) this.#pool.free(ids);
   }
@@ -253,12 +253,12 @@ export class KvCacheManager {
   }
 
   /** Frees the blocks of each group before index first(spec), and puts null blocks in their place. Hashes are kept. */
-  #giveBack(request: Request, first: (spec: KvCacheSpec) => number): void {
+  #freeLeading(request: Request, first: (spec: KvCacheSpec) => number): void {
     if (!this.#hasWindows) return;
     const table = this.#tables.get(request.requestId)!;
     const leaving = table.groups.map((ids, group) => leavingBlocks(ids, first(this.#groups[group]!)));
     if (leaving.every((ids) => ids.length === 0)) return;
-    this.onGivenBack?.(request, leaving);
+    this.onBlocksFreed?.(request, leaving);
     for (const ids of leaving) this.#pool.free(ids);
     table.groups = table.groups.map((ids, group) => {
       const { length } = leaving[group]!;
@@ -267,12 +267,12 @@ export class KvCacheManager {
   }
 
   /** The lists, extended with new blocks to hold numTokens tokens. Lists that are long enough are returned unchanged. */
-  #grown(groups: BlockIds, numTokens: number): BlockIds {
-    const wanted = this.blocksFor(numTokens);
-    if (groups.every(({ length }) => length >= wanted)) return groups;
+  #extended(groups: BlockIds, numTokens: number): BlockIds {
+    const blocks = this.blocksFor(numTokens);
+    if (groups.every(({ length }) => length >= blocks)) return groups;
     return byGroup(groups, (ids, group) => {
-      if (ids.length >= wanted) return ids;
-      const fresh = this.#pool.allocate(wanted - ids.length);
+      if (ids.length >= blocks) return ids;
+      const fresh = this.#pool.allocate(blocks - ids.length);
       this.#deps.onNewBlocks?.(group, fresh);
       return ids.length === 0 ? fresh : ids.concat(fresh);
     });
@@ -283,7 +283,7 @@ export class KvCacheManager {
     return this.#groups.reduce((sum, spec, group) => {
       const ids = have[group]!;
       const length = Math.max(ids.length, skippedBlocks(spec, next, this.blockSize));
-      const revived = hit ? this.#numFree(keptBlocks(spec, ids, next, this.blockSize)) : 0;
+      const revived = hit ? this.#numFree(neededBlocks(spec, ids, next, this.blockSize)) : 0;
       return sum + Math.max(0, this.blocksFor(numTokens) - length) + revived;
     }, 0);
   }
@@ -291,7 +291,7 @@ export class KvCacheManager {
   /** References the hit's blocks. Returns a table with them, and null where no window sees a block, also beyond the hit. */
   #takeHit(hit: BlockIds, next: number): BlockIds {
     return byGroup(this.#groups, (spec, group) => {
-      const ids = keptBlocks(spec, hit[group]!, next, this.blockSize);
+      const ids = neededBlocks(spec, hit[group]!, next, this.blockSize);
       this.#pool.touch(ids);
       const before = Math.max(hit[group]!.length - ids.length, skippedBlocks(spec, next, this.blockSize));
       return before === 0 ? ids : [...new Array<BlockId>(before).fill(NULL_BLOCK), ...ids];

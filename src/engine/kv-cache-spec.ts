@@ -8,10 +8,17 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 export const FULL_GROUP: readonly KvCacheSpec[] = [{ kind: 'full' }];
 
 /** The groups, treated as full ones if `allFull` (vLLM's --disable-hybrid-kv-cache-manager). */
-export const keptBy = (groups: readonly KvCacheSpec[], allFull: boolean): readonly KvCacheSpec[] =>
+export const effectiveGroups = (groups: readonly KvCacheSpec[], allFull: boolean): readonly KvCacheSpec[] =>
   allFull
     ? groups.map(({ filled }) => (filled === undefined ? FULL_GROUP[0]! : { kind: 'full', filled }))
     : groups;
+
+/** The groups of engines with these options. Default: one full group. */
+export const cacheGroups = (options: {
+  kvCacheGroups?: readonly KvCacheSpec[];
+  allFullKv?: boolean;
+}): readonly KvCacheSpec[] =>
+  effectiveGroups(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);
 
 /** Bytes that a group's layers use in a block of blockBytes. */
 export const filledBytes = ({ filled = 1 }: KvCacheSpec, blockBytes: number): number =>
@@ -45,8 +52,8 @@ function mostOfGroup(spec: KvCacheSpec, numTokens: number, config: BlockNeeds): 
   const all = Math.ceil(numTokens / blockSize);
   if (spec.kind === 'full') return all;
   const { maxNumBatchedTokens, maxModelLen } = config.scheduler;
-  const seen = Math.min(spec.window - 1 + maxNumBatchedTokens, maxModelLen);
-  return Math.min(all, Math.ceil(seen / blockSize) + 1);
+  const visible = Math.min(spec.window - 1 + maxNumBatchedTokens, maxModelLen);
+  return Math.min(all, Math.ceil(visible / blockSize) + 1);
 }
 
 export interface BlockNeeds {

@@ -14,7 +14,7 @@ export type GetCached = (hash: BlockHash, group: number) => BlockId | null;
 interface Kind {
   groups: number[];
   /** Consecutive blocks that make a hit; null: all from the first block on. */
-  wanted: number | null;
+  consecutive: number | null;
 }
 
 /**
@@ -35,7 +35,7 @@ export function longestHit(
   for (let before = Number.POSITIVE_INFINITY; length < before; ) {
     before = length;
     for (const kind of kinds)
-      length = kind.wanted === null ? fromLeft(kind, length) : fromRight(kind, length);
+      length = kind.consecutive === null ? fromLeft(kind, length) : fromRight(kind, length);
     if (kinds.length === 1) break;
   }
   return specs.map((spec, group) => {
@@ -53,7 +53,7 @@ export function longestHit(
     let run = 0;
     for (let i = length - 1; i >= 0; i--) {
       run = has(kind, i) ? run + 1 : 0;
-      if (run === kind.wanted) return i + run;
+      if (run === kind.consecutive) return i + run;
     }
     // A run that starts at block 0 is a hit of any length.
     return run;
@@ -100,10 +100,10 @@ function onlyHit(hashes: readonly BlockHash[], blocks: number, getCached: GetCac
 function kindsOf(specs: readonly KvCacheSpec[], blockSize: number): Kind[] {
   const kinds: Kind[] = [];
   specs.forEach((spec, group) => {
-    const wanted = hitBlocks(spec, blockSize);
-    const same = kinds.find((kind) => kind.wanted === wanted);
+    const consecutive = hitBlocks(spec, blockSize);
+    const same = kinds.find((kind) => kind.consecutive === consecutive);
     if (same) same.groups.push(group);
-    else kinds.push({ groups: [group], wanted });
+    else kinds.push({ groups: [group], consecutive });
   });
-  return kinds.sort((a, b) => Number(a.wanted !== null) - Number(b.wanted !== null));
+  return kinds.sort((a, b) => Number(a.consecutive !== null) - Number(b.consecutive !== null));
 }

@@ -49,7 +49,7 @@ export class Request implements ConnectorRequest {
   #blockHashes: readonly BlockHash[];
   #numHashed = 0;
   /** Own hashes, used where the hasher keeps none. */
-  readonly #madeHashes: BlockHash[] = [];
+  readonly #computedHashes: BlockHash[] = [];
   /** The current prefill. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   #noPull: NoPull | null = null;
@@ -64,7 +64,7 @@ export class Request implements ConnectorRequest {
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
     this.#tokens = growingTokens(request.promptTokenIds, request.sampling.forcedTokenIds ?? NONE);
     this.#hashing = hashing;
-    this.#blockHashes = this.#madeHashes;
+    this.#blockHashes = this.#computedHashes;
   }
 
   get allTokenIds(): TokenIds {
@@ -103,8 +103,8 @@ export class Request implements ConnectorRequest {
     if (this.#numHashed < numBlocks) {
       const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
       const kept = keptHashes(sequence, this.#hashing, numBlocks);
-      if (!kept) extendHashes(this.#madeHashes, sequence, this.#hashing, numBlocks);
-      this.#blockHashes = kept ?? this.#madeHashes;
+      if (!kept) extendHashes(this.#computedHashes, sequence, this.#hashing, numBlocks);
+      this.#blockHashes = kept ?? this.#computedHashes;
       this.#numHashed = numBlocks;
     }
     return this.#blockHashes;

@@ -74,7 +74,7 @@ export interface SchedulerDeps extends PolicyDeps {
   /** Frees the blocks of the oldest hold that may be dropped; false if there is none. Ends no load. */
   dropOldestHold: (pressure: Pressure) => boolean;
   /** Called after each lookup in the prefix cache and connector, with the times from `now` before and after it. */
-  onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
+  onLookup?: { now: () => number; report: (requestId: string, startMs: number, endMs: number) => void };
 }
 
 /** Size of a streamed prompt's last step, as a share of a full step. A quarter step still computes a row about as fast. */
@@ -172,7 +172,7 @@ export class Scheduler {
       const load = match.tokens > 0;
       const computed = hit.numTokens + match.tokens;
       const numNewTokens = load ? 0 : this.#chunk(request, computed, plan);
-      if (!this.#wholeFits(request, hit, computed)) {
+      if (!this.#fits(request, hit, computed)) {
         if (this.#makeRoom()) continue;
         return;
       }
@@ -193,13 +193,13 @@ export class Scheduler {
    * so that little is left to transfer after it.
    */
   #chunk({ numTokens, kvTransferParams }: Request, computed: number, { tokenBudget }: StepPlan): number {
-    const whole = Math.min(numTokens - computed, tokenBudget);
-    if (!isStreamedPrefill(kvTransferParams)) return whole;
+    const mostTokens = Math.min(numTokens - computed, tokenBudget);
+    if (!isStreamedPrefill(kvTransferParams)) return mostTokens;
     const { blockSize } = this.#deps.cache;
     const { maxNumBatchedTokens } = this.#deps.config.scheduler;
     const lastStep = Math.max(blockSize, Math.floor(maxNumBatchedTokens * STREAMED_LAST_STEP));
-    if (numTokens - computed <= lastStep) return whole;
-    return Math.min(whole, Math.ceil((numTokens - lastStep) / blockSize) * blockSize - computed);
+    if (numTokens - computed <= lastStep) return mostTokens;
+    return Math.min(mostTokens, Math.ceil((numTokens - lastStep) / blockSize) * blockSize - computed);
   }
 
   #lookup(request: Request) {
@@ -209,7 +209,7 @@ export class Scheduler {
     const match = connector
       ? connector.scheduler.getNumNewMatchedTokens(request, hit.numTokens)
       : { tokens: 0, noPull: null };
-    onLookup?.tell(request.requestId, startMs, onLookup.now());
+    onLookup?.report(request.requestId, startMs, onLookup.now());
     return { hit, match };
   }
 
@@ -217,9 +217,9 @@ export class Scheduler {
    * Whether blocks suffice for all of the request's tokens and those of requests admitted before it. A request admitted on
    * its first chunk alone would be preempted again, or its loaded prefix would occupy blocks that others wait for.
    */
-  #wholeFits(request: Request, hit: PrefixHit, computed: number): boolean {
+  #fits(request: Request, hit: PrefixHit, computed: number): boolean {
     const { cache, queues } = this.#deps;
-    return cache.canAllocate(cache.blocksToCome(request, hit, computed) + blocksOfAdmitted(queues, cache));
+    return cache.canAllocate(cache.maxBlocksNeeded(request, hit, computed) + blocksOfAdmitted(queues, cache));
   }
 
   /**
@@ -292,7 +292,7 @@ export class Scheduler {
 /** The most free blocks that running and loading requests take until all their tokens have KV. */
 export function blocksOfAdmitted({ running, loading }: RequestQueues, cache: KvCacheManager): number {
   let needed = 0;
-  for (const request of running) needed += cache.blocksToCome(request, null, request.numComputedTokens);
-  for (const request of loading) needed += cache.blocksToCome(request, null, request.numComputedTokens);
+  for (const request of running) needed += cache.maxBlocksNeeded(request, null, request.numComputedTokens);
+  for (const request of loading) needed += cache.maxBlocksNeeded(request, null, request.numComputedTokens);
   return needed;
 }

@@ -5,7 +5,7 @@
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
-import { FULL_GROUP, keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
+import { cacheGroups, prefixGroup } from '../engine/kv-cache-spec.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
 import { roundRobin } from '../router/policies/round-robin.ts';
@@ -28,8 +28,7 @@ export interface BuiltPolicy {
  */
 export async function buildPolicy(options: ClusterOptions, blockBytes: number): Promise<BuiltPolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
-  const groups = keptBy(options.kvCacheGroups ?? FULL_GROUP, options.allFullKv ?? false);
-  const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
+  const kvBytes = kvBytesOf(blockSize, blockBytes, cacheGroups(options));
   const deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
   if (routing.name === DEFAULT_ROUTING.name && Object.keys(routing.parameters).length === 0)
     return { policy: roundRobin.create({}, deps), needs: { load: false, cache: false } };

@@ -6,7 +6,7 @@ import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { BlockResidency } from '../engine/block-residency.ts';
 import { EngineCore } from '../engine/engine-core.ts';
-import { keptBy } from '../engine/kv-cache-spec.ts';
+import { effectiveGroups } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
 import type { BlockPair } from '../transport/types.ts';
 import type { EngineParts } from './build-engine.ts';
@@ -31,7 +31,7 @@ export function buildPolicy(
     ...coreConfig,
     eosTokenIds,
     vocabSize,
-    cache: { ...cache, groups: keptBy(groups, cache.allFullKv) },
+    cache: { ...cache, groups: effectiveGroups(groups, cache.allFullKv) },
   };
   const bytesOf = (pairs: readonly BlockPair[]): number =>
     pairs.reduce((sum, { group }) => sum + transport.identity.blockBytes[group]!, 0);

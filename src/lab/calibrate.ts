@@ -1,6 +1,6 @@
 /** Measures the cost of pulling and of prefilling on a running cluster, over its link, and builds a cost profile. */
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
-import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
+import { cacheGroups } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import { pairPool } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -148,7 +148,7 @@ function situationOf({ info, settings }: Cluster): CostSituation {
     link: info.link,
     blockSize: settings.blockSize,
     blockBytes: info.model.blockBytes,
-    groups: keptBy(settings.kvCacheGroups ?? FULL_GROUP, settings.allFullKv ?? false),
+    groups: cacheGroups(settings),
     layout: settings.layout,
   };
 }

@@ -1,5 +1,5 @@
 /** Checks, before any engine starts, that both pools have enough blocks. */
-import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
+import { cacheGroups, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 
@@ -10,9 +10,8 @@ export type PoolNeeds = Pick<
 
 /** Blocks of a pool that can hold a request of `tokens` tokens, plus the null block. */
 export function poolFor(tokens: number, options: PoolNeeds): number {
-  const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
-  const groups = keptBy(kvCacheGroups, allFullKv);
-  return mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
+  const cache = { blockSize: options.blockSize, groups: cacheGroups(options) };
+  return mostBlocksInAll(tokens, { cache, scheduler: options }) + 1;
 }
 
 type Pools = Readonly<Record<'prefill' | 'decode', number>>;

@@ -6,7 +6,7 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
-import { FULL_GROUP, handedOverBlocks, keptBy } from '../engine/kv-cache-spec.ts';
+import { cacheGroups, handedOverBlocks } from '../engine/kv-cache-spec.ts';
 import { ConfigError, InternalError, RequestError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
@@ -75,7 +75,7 @@ export function checkPlan(
   plan: SweepPlan,
   options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
 ): void {
-  const { maxModelLen, blockSize, prefill, decode, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
+  const { maxModelLen, blockSize, prefill, decode } = options;
   const longest = Math.max(...plan.contexts) + Math.max(...plan.localHits) + plan.newTokens + 2;
   if (longest > maxModelLen) {
     throw new ConfigError(
@@ -89,9 +89,11 @@ export function checkPlan(
     );
   }
   // D holds the last turn while it serves this one.
-  const groups = keptBy(kvCacheGroups, allFullKv);
   const all = Math.ceil(longest / blockSize);
-  const held = groups.reduce((sum, spec) => sum + Math.min(all, handedOverBlocks(spec, blockSize)), 0);
+  const held = cacheGroups(options).reduce(
+    (sum, spec) => sum + Math.min(all, handedOverBlocks(spec, blockSize)),
+    0,
+  );
   const needed = poolFor(longest, options) + held;
   const blocks = Math.min(prefill.numBlocks, decode.numBlocks);
   if (needed > blocks) {

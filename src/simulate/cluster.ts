@@ -6,7 +6,7 @@
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
-import { keptBy } from '../engine/kv-cache-spec.ts';
+import { effectiveGroups } from '../engine/kv-cache-spec.ts';
 import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
@@ -102,7 +102,7 @@ export class SimulatedCluster {
         if (engine) this.#loop.touch(engine);
       },
     });
-    this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
+    this.#groups = effectiveGroups(settings.groups, options.allFullKv ?? false);
     const { clock, net } = this;
     const groups = this.#groups;
     this.store = options.store

@@ -50,7 +50,7 @@ function start(
   const config = { ...OFFLOADING_DEFAULTS, ...changes };
   const side = new OffloadingSchedulerSide({
     ...{ config, engineId: 'p', blockSize: BLOCK, clock, answers },
-    ask: (lookup) => void lookups.push(lookup),
+    sendLookup: (lookup) => void lookups.push(lookup),
     groups,
     peersHandOver,
   });
@@ -595,8 +595,8 @@ describe('a request that ends', () => {
 
 it('ReuseTracker counts lookups of the last n different blocks', () => {
   const tracker = new ReuseTracker(2);
-  for (const hash of ['a', 'b', 'a']) tracker.ask(hash);
+  for (const hash of ['a', 'b', 'a']) tracker.record(hash);
   expect([tracker.count('a'), tracker.count('b'), tracker.count('c')]).toEqual([2, 1, 0]);
-  tracker.ask('c');
+  tracker.record('c');
   expect([tracker.count('a'), tracker.count('b'), tracker.count('c')]).toEqual([2, 0, 1]);
 });

@@ -79,7 +79,7 @@ function start({ told = true } = {}) {
     handlers.onNotification!(from, notification);
   const ask = (leaseId: string) => {
     answers.await(leaseId);
-    worker.ask({ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false });
+    worker.sendLookup({ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false });
   };
   const found = (leaseId: string, ids: number[]) =>
     hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedMs: 3 });

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
-import { keptBlocks, leavingBlocks } from '../../src/engine/block-table.ts';
+import { leavingBlocks, neededBlocks } from '../../src/engine/block-table.ts';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { KvCacheManager } from '../../src/engine/kv-cache-manager.ts';
 import {
@@ -45,12 +45,12 @@ describe('blocks of a request', () => {
     const hit = cache.getComputedBlocks(second);
     expect(hit.numTokens).toBe(8);
     // Two of the four free blocks are the hit: two more fit, three do not.
-    expect(cache.blocksToCome(second, hit, 8)).toBe(5);
+    expect(cache.maxBlocksNeeded(second, hit, 8)).toBe(5);
     expect(cache.allocateSlots(second, 8, 12, hit)).toBe(false);
     expect([cache.numFree, cache.hasBlocks(second)]).toEqual([4, false]);
     expect(cache.allocateSlots(second, 8, 8, hit)).toBe(true);
     expect([cache.numFree, cache.blockIds(second)]).toEqual([0, [[1, 2, 3, 4]]]);
-    expect(cache.blocksToCome(second, null, 16)).toBe(1);
+    expect(cache.maxBlocksNeeded(second, null, 16)).toBe(1);
     cache.checkIntegrity();
   });
 
@@ -89,7 +89,7 @@ describe('blocks of a request', () => {
     const one = make('a', tokens(4));
     expect(cache.blockIds(one)).toEqual([[], []]);
     const told: string[] = [];
-    cache.onGivenBack = ({ requestId }) => told.push(requestId);
+    cache.onBlocksFreed = ({ requestId }) => told.push(requestId);
     cache.free(one);
     cache.keepForReader(one);
     expect(told).toEqual([]);
@@ -122,7 +122,7 @@ describe('blocks of a request', () => {
   it('are freed once, as soon as the sliding window has passed them', () => {
     const { cache, make } = manager({ groups: [full, sliding(4)] });
     const told: unknown[] = [];
-    cache.onGivenBack = (_, ids) => told.push(ids);
+    cache.onBlocksFreed = (_, ids) => told.push(ids);
     const one = make('a', tokens(17));
     for (let at = 0; at < 12; at += 4) cache.allocateSlots(one, at, 4);
     expect(told).toEqual([[[], [2]]]);
@@ -265,11 +265,11 @@ describe('a KV cache group', () => {
   });
 
   it('keeps the blocks that are neither null nor skipped, and frees the leading ones', () => {
-    expect(keptBlocks(full, [1, 2, 3], 12, 4)).toEqual([1, 2, 3]);
-    expect(keptBlocks(sliding(5), [0, 2, 3], 4, 4)).toEqual([2, 3]);
-    expect(keptBlocks(sliding(5), [1, 2, 3], 12, 4)).toEqual([3]);
-    expect(keptBlocks(sliding(5), [0, 2, 3], 12, 4)).toEqual([3]);
-    expect(keptBlocks(sliding(5), [0, 0], 4, 4)).toEqual([]);
+    expect(neededBlocks(full, [1, 2, 3], 12, 4)).toEqual([1, 2, 3]);
+    expect(neededBlocks(sliding(5), [0, 2, 3], 4, 4)).toEqual([2, 3]);
+    expect(neededBlocks(sliding(5), [1, 2, 3], 12, 4)).toEqual([3]);
+    expect(neededBlocks(sliding(5), [0, 2, 3], 12, 4)).toEqual([3]);
+    expect(neededBlocks(sliding(5), [0, 0], 4, 4)).toEqual([]);
     expect(leavingBlocks([1, 2, 3], 2)).toEqual([1, 2]);
     expect(leavingBlocks([0, 2, 3], 2)).toEqual([0, 2]);
     expect(leavingBlocks([0, 2, 3], 9)).toEqual([0, 2, 3]);

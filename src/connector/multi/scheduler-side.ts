@@ -156,19 +156,19 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   #answer(request: ConnectorRequest, from: number) {
     const { composition, store, costs } = this.#deps;
     if (store === null || composition === 'first-hit' || composition === 'max-hit')
-      return this.#oneOf(request, from);
+      return this.#singleSource(request, from);
     return costs && weighsCosts(composition, request)
       ? this.#cheapest(request, from, store, costs)
       : this.#compose(request, from, store);
   }
 
   /** One child loads everything: the first that has something (first-hit), or the one that has most (max-hit). */
-  #oneOf(request: ConnectorRequest, from: number) {
+  #singleSource(request: ConnectorRequest, from: number) {
     const matches = this.#sides.map((side) => side.getNumNewMatchedTokens(request, from));
     if (matches.some((match) => match === null)) return null;
     const tokens = matches.map((match) => match!.tokens);
-    const wanted = this.#deps.composition === 'max-hit' ? Math.max(...tokens) : tokens.find((n) => n > 0);
-    const child = tokens.findIndex((n) => n > 0 && n === wanted);
+    const target = this.#deps.composition === 'max-hit' ? Math.max(...tokens) : tokens.find((n) => n > 0);
+    const child = tokens.findIndex((n) => n > 0 && n === target);
     const noPull = matches.find((match) => match!.noPull)?.noPull ?? null;
     return { shares: child < 0 ? [] : [{ child, from, to: from + tokens[child]! }], noPull };
   }

@@ -51,11 +51,11 @@ export class SecondHops {
     );
   }
 
-  /** A pull from a peer ended. `came`: successfully. */
-  pulled(requestId: string, came: boolean): void {
+  /** A pull from a peer ended. `succeeded`: successfully. */
+  pulled(requestId: string, succeeded: boolean): void {
     const bytes = this.#pulling.get(requestId);
     if (bytes === undefined) return;
     this.#pulling.delete(requestId);
-    if (came) this.bytes += bytes;
+    if (succeeded) this.bytes += bytes;
   }
 }

@@ -34,13 +34,13 @@ export class MultiWorkerSide implements KvConnectorWorker<MultiMetadata> {
   }
 
   async waitForChange(signal: AbortSignal): Promise<void> {
-    const over = new AbortController();
-    const end = () => over.abort();
+    const changed = new AbortController();
+    const end = () => changed.abort();
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
-    await Promise.race(this.#children.map((child) => child.waitForChange(over.signal)));
+    await Promise.race(this.#children.map((child) => child.waitForChange(changed.signal)));
     signal.removeEventListener('abort', end);
-    over.abort();
+    changed.abort();
   }
 }
 

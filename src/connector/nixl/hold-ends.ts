@@ -16,11 +16,11 @@ export const REFUSED: Refusal = {
 };
 
 /** The most ends remembered with their reason; at most 300 bytes each. */
-const MOST_TOLD = 2 ** 15;
+const MOST_EXPLAINED = 2 ** 15;
 /** The most ends remembered by id only. */
 export const REMEMBERED_ENDS = 4096;
 
-interface ToldEnd {
+interface ExplainedEnd {
   end: Exclude<HoldEnd, 'read'>;
   held: PrefixClaim;
   /** When the last valid parameters for it expire, ms on the engine's clock. */
@@ -30,7 +30,7 @@ interface ToldEnd {
 export class HoldEnds {
   readonly #clock: Clock;
   /** Oldest first. */
-  readonly #told = new Map<string, ToldEnd>();
+  readonly #explained = new Map<string, ExplainedEnd>();
   readonly #read = new Set<string>();
   /** Ring buffer of the ids in #read. Finding a Set's oldest element would mean skipping all deleted ones. */
   readonly #lastRead: string[] = [];
@@ -42,7 +42,7 @@ export class HoldEnds {
 
   /** `untilMs`: until when a reader may ask for it, ms on the engine's clock. */
   remember(requestId: string, end: HoldEnd, held: PrefixClaim, untilMs: number): void {
-    this.#told.delete(requestId);
+    this.#explained.delete(requestId);
     if (end === 'read') {
       if (this.#read.has(requestId)) return;
       this.#read.add(requestId);
@@ -51,21 +51,21 @@ export class HoldEnds {
       this.#lastRead[place] = requestId;
       return;
     }
-    this.#told.set(requestId, { end, held, untilMs });
-    for (const [oldest, told] of this.#told) {
-      if (told.untilMs > this.#clock.now() && this.#told.size <= MOST_TOLD) break;
-      this.#told.delete(oldest);
+    this.#explained.set(requestId, { end, held, untilMs });
+    for (const [oldest, explained] of this.#explained) {
+      if (explained.untilMs > this.#clock.now() && this.#explained.size <= MOST_EXPLAINED) break;
+      this.#explained.delete(oldest);
     }
   }
 
   knows(requestId: string): boolean {
-    return this.#told.has(requestId) || this.#read.has(requestId);
+    return this.#explained.has(requestId) || this.#read.has(requestId);
   }
 
   /** Gives the reason only if the claim matches. After a complete read, always REFUSED: the reader does not ask again. */
   refuse(requestId: string, held: PrefixClaim): Refusal {
-    const told = this.#told.get(requestId);
-    return told && sameClaim(told.held, held) ? refusal(told.end, requestId) : REFUSED;
+    const explained = this.#explained.get(requestId);
+    return explained && sameClaim(explained.held, held) ? refusal(explained.end, requestId) : REFUSED;
   }
 }
 

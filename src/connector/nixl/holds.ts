@@ -1,7 +1,7 @@
 /**
  * The table of holds: blocks that this engine keeps for readers after their requests ended. Implements the holder's side of
  * the NIXL connector (lease, TTL, heartbeats, notifications). Blocks are pinned during a READ: they stay until it ends.
- * Whether a reader may read (who-may-read.ts), renew or end a hold depends on what the holder itself knows of its tokens, salt
+ * Whether a reader may read (read-access.ts), renew or end a hold depends on what the holder itself knows of its tokens, salt
  * and blocks, because kv_transfer_params come from clients, who could forge them. Frees no blocks: it reports ended holds.
  */
 import type { Pressure } from '../../engine/kv-connector.ts';
@@ -13,7 +13,7 @@ import type { ReaderHolds } from '../types.ts';
 import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
-import { mayName, provenBlocks, type ReadRules } from './who-may-read.ts';
+import { mayRead, provenBlocks, type ReadRules } from './read-access.ts';
 
 interface Hold extends SendRequest {
   requestId: string;
@@ -60,7 +60,7 @@ export class HoldTable implements ReaderHolds {
   readonly #ends: HoldEnds;
   /** Deadlines of the holds that are not being read. */
   readonly #deadlines = new Deadlines<Hold>((hold) => this.#dueMs(hold));
-  #made = 0;
+  #created = 0;
   readonly #meters: Record<SendRequest['direction'], HoldMeter>;
 
   constructor(deps: HoldTableDeps) {
@@ -105,7 +105,7 @@ export class HoldTable implements ReaderHolds {
       readerId: null,
       abandonedMs,
       abandoned: false,
-      order: this.#made++,
+      order: this.#created++,
     };
     this.#holds.set(requestId, hold);
     this.#deadlines.add(hold);
@@ -153,11 +153,11 @@ export class HoldTable implements ReaderHolds {
   dropOldest(pressure: Pressure): string | null {
     const now = this.#deps.clock.now();
     const starves = pressure === 'stuck' && this.#deps.streamStarves();
-    const mayGo =
+    const droppable =
       this.#oldestUnread(({ direction }) => direction === 'decode') ??
       this.#oldestUnread(({ abandonedMs }) => starves || abandonedMs <= now);
-    if (mayGo) this.#end(mayGo.requestId, mayGo.held, 'dropped');
-    return mayGo?.requestId ?? null;
+    if (droppable) this.#end(droppable.requestId, droppable.held, 'dropped');
+    return droppable?.requestId ?? null;
   }
 
   expireNow(direction: SendRequest['direction']): number {
@@ -235,7 +235,7 @@ export class HoldTable implements ReaderHolds {
   readonly gate: ReadGate = (requestId, blockIds, claim, readerId) => {
     const opened = this.open(requestId, claim, readerId);
     if (!opened.allow) return opened;
-    if (mayName(blockIds, opened.blockIds, claim.prompt.numTokens, this.#deps)) return opened;
+    if (mayRead(blockIds, opened.blockIds, claim.prompt.numTokens, this.#deps)) return opened;
     opened.finished();
     return REFUSED;
   };

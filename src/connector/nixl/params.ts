@@ -42,10 +42,10 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
  * true.
  */
 export function namedTokens(
-  { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
+  { remote_token_ids: listed, remote_num_tokens: numTokens }: KvTransferParams,
   promptTokenIds: TokenIds,
 ): { tokenIds: TokenIds; numTokens: number } {
-  if (told) return { tokenIds: told, numTokens: told.length };
+  if (listed) return { tokenIds: listed, numTokens: listed.length };
   return { tokenIds: promptTokenIds, numTokens: numTokens ?? promptTokenIds.length };
 }
 
@@ -105,10 +105,10 @@ export function usableTokens(
 ): UsableTokens {
   // For a stream, the router has sent P the same prompt.
   if (offersStream(params)) return { tokens: promptTokenIds.length, limit: null };
-  const nothing = (limit: string): UsableTokens => ({ tokens: 0, limit });
+  const none = (limit: string): UsableTokens => ({ tokens: 0, limit });
   const { remote_num_tokens: numTokens, remote_token_ids: remote } = params;
-  if (tokenCheck && numTokens == null) return nothing(missing('remote_num_tokens'));
-  if (tokenCheck && !remote) return nothing(missing('remote_token_ids'));
+  if (tokenCheck && numTokens == null) return none(missing('remote_num_tokens'));
+  if (tokenCheck && !remote) return none(missing('remote_token_ids'));
   // vLLM takes the whole prompt from P, regardless of remote_num_tokens.
   const all = !tokenCheck && params.do_remote_prefill;
   const promised = all ? promptTokenIds.length : Math.min(numTokens ?? 0, promptTokenIds.length);
@@ -118,24 +118,24 @@ export function usableTokens(
   const table = remoteTable(params, promptTokenIds, { blockSize, groups });
   if (table.length !== groups.length) {
     const found = `${table.length} lists of remote blocks for ${groups.length} KV cache groups`;
-    return nothing(`invalid kv_transfer_params: ${found}`);
+    return none(`invalid kv_transfer_params: ${found}`);
   }
   const blocks = Math.ceil(tokens / blockSize);
   const short = table.find((ids) => ids.length < blocks);
   if (short) {
-    return nothing(
+    return none(
       `invalid kv_transfer_params: ${short.length} remote blocks, but ${tokens} tokens need ${blocks}`,
     );
   }
-  const gone = table.findIndex((ids, group) => {
+  const lostGroup = table.findIndex((ids, group) => {
     const skipped = skippedBlocks(groups[group]!, Math.min(tokens, promptTokenIds.length - 1), blockSize);
     const first = Math.max(skipped, Math.floor(numLocalTokens / blockSize));
     const at = ids.indexOf(NULL_BLOCK, first);
     return at >= 0 && at < blocks;
   });
-  if (gone < 0) return { tokens, limit };
-  const window = `the window of KV cache group ${gone} that ends at token ${tokens} is gone at the holder`;
-  return nothing(limit ? `${window} (${limit})` : window);
+  if (lostGroup < 0) return { tokens, limit };
+  const window = `the window of KV cache group ${lostGroup} that ends at token ${tokens} is gone at the holder`;
+  return none(limit ? `${window} (${limit})` : window);
 }
 
 /**

@@ -7,7 +7,7 @@ const NO_MAP = new Map<string, never>();
 const NO_SET: ReadonlySet<string> = new Set();
 
 /** `own` if it is not empty, else the shared empty container `none`. */
-const told = <T extends { readonly size: number }>(own: T, none: T): T => (own.size > 0 ? own : none);
+const nonEmptyOr = <T extends { readonly size: number }>(own: T, none: T): T => (own.size > 0 ? own : none);
 
 /** Fields cover one step. take() replaces non-empty containers, so those handed out never change. */
 export class PendingMetadata {
@@ -27,12 +27,12 @@ export class PendingMetadata {
 
   take(heartbeats: NixlMetadata['heartbeats']): NixlMetadata {
     const metadata = {
-      reqsToRecv: told<NixlMetadata['reqsToRecv']>(this.reqsToRecv, NO_MAP),
-      reqsToSend: told<NixlMetadata['reqsToSend']>(this.reqsToSend, NO_MAP),
-      reqsInBatch: told<ReadonlySet<string>>(this.reqsInBatch, NO_SET),
-      reqsNotProcessed: told<ReadonlySet<string>>(this.reqsNotProcessed, NO_SET),
-      computed: told<NixlMetadata['computed']>(this.computed, NO_MAP),
-      reqsToCancel: told<ReadonlySet<string>>(this.reqsToCancel, NO_SET),
+      reqsToRecv: nonEmptyOr<NixlMetadata['reqsToRecv']>(this.reqsToRecv, NO_MAP),
+      reqsToSend: nonEmptyOr<NixlMetadata['reqsToSend']>(this.reqsToSend, NO_MAP),
+      reqsInBatch: nonEmptyOr<ReadonlySet<string>>(this.reqsInBatch, NO_SET),
+      reqsNotProcessed: nonEmptyOr<ReadonlySet<string>>(this.reqsNotProcessed, NO_SET),
+      computed: nonEmptyOr<NixlMetadata['computed']>(this.computed, NO_MAP),
+      reqsToCancel: nonEmptyOr<ReadonlySet<string>>(this.reqsToCancel, NO_SET),
       refused: this.refused.length > 0 ? this.refused : [],
       heartbeats,
     };

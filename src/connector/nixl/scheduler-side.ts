@@ -55,8 +55,8 @@ const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): Compu
   return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
 };
 
-const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
-const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
+const noMatch = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
+const unusable = (reason: string): ExternalMatch => noMatch({ by: 'offer', reason });
 
 export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, ConnectorStreams {
   readonly #deps: NixlSchedulerDeps;
@@ -107,8 +107,8 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
     const { config } = this.#deps;
     const { kvTransferParams: params, promptTokenIds, requestId } = request;
-    if (!params || !offersBlocks(params) || roleOf(params) === null) return nothing(null);
-    if (this.#remoteBlocksProcessed.has(requestId)) return nothing(null);
+    if (!params || !offersBlocks(params) || roleOf(params) === null) return noMatch(null);
+    if (this.#remoteBlocksProcessed.has(requestId)) return noMatch(null);
     const fromDecode = !params.do_remote_prefill;
     if (fromDecode && !config.bidirectional) {
       return unusable('remote blocks ignored: bidirectional_kv_xfer is off');
@@ -124,7 +124,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
       if (refusal !== null) {
         const by = params.pull_policy === 'never' ? 'request' : 'policy';
-        return nothing({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
+        return noMatch({ by, reason: usable.limit ? `${refusal} (${usable.limit})` : refusal });
       }
     }
     return { tokens: count, noPull: null };
@@ -192,10 +192,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     request: ConnectorRequest,
     blockIds: BlockIds,
   ): { delayFree: boolean; kvTransferParams: KvTransferParams | null } {
-    const leavesNothing = { delayFree: false, kvTransferParams: null };
+    const noHold = { delayFree: false, kvTransferParams: null };
     const { requestId, kvTransferParams: params, status } = request;
     const role = roleOf(params);
-    if (!params || role === null) return leavesNothing;
+    if (!params || role === null) return noHold;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
     this.#pending.computed.delete(requestId);
@@ -205,13 +205,13 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       // Never scheduled: without this, its holder would keep the blocks until the lease expires.
       this.#recv(request, params, [], 0, 0);
       this.#held.delete(requestId);
-      return leavesNothing;
+      return noHold;
     }
     this.#held.delete(requestId);
-    if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
+    if (role === 'decode' && !this.#deps.config.bidirectional) return noHold;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
       this.#pending.reqsNotProcessed.add(requestId);
-      return leavesNothing;
+      return noHold;
     }
     return this.#hold(request, blockIds, role);
   }

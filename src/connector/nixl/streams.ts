@@ -136,8 +136,8 @@ class StreamReader implements BlockStream {
   async ready(index: number, signal: AbortSignal): Promise<ReadyBlocks | StreamEnd | null> {
     for (;;) {
       if (signal.aborted) return null;
-      const found = this.#look(index);
-      if (found) return found;
+      const result = this.#poll(index);
+      if (result) return result;
       await this.#change(signal);
     }
   }
@@ -157,7 +157,7 @@ class StreamReader implements BlockStream {
   }
 
   /** null if there is nothing new yet. */
-  #look(index: number): ReadyBlocks | StreamEnd | null {
+  #poll(index: number): ReadyBlocks | StreamEnd | null {
     const { requestId, claim, holds, blockSize, sequence, hasEnded, clock, untilMs } = this.#deps;
     const underWay = this.#pinned ? null : sequence();
     if (underWay) {

@@ -2,7 +2,7 @@
 import type { BlockIds } from '../../engine/types.ts';
 
 export class StoreAnswers {
-  readonly #found = new Map<string, BlockIds>();
+  readonly #answers = new Map<string, BlockIds>();
   /** Leases for which a request awaits the answer. Answers for other leases are released. */
   readonly #awaited = new Set<string>();
 
@@ -12,19 +12,19 @@ export class StoreAnswers {
 
   forget(leaseId: string): void {
     this.#awaited.delete(leaseId);
-    this.#found.delete(leaseId);
+    this.#answers.delete(leaseId);
   }
 
   /** Records an answer. False if it is not awaited: the request is gone, or it was answered before. */
   answer(leaseId: string, blockIds: BlockIds): boolean {
     if (!this.#awaited.has(leaseId)) return false;
     this.#awaited.delete(leaseId);
-    this.#found.set(leaseId, blockIds);
+    this.#answers.set(leaseId, blockIds);
     return true;
   }
 
   /** The store's blocks by group, from the sequence's first on; [] if it has none, null if there is no answer yet. */
   of(leaseId: string): BlockIds | null {
-    return this.#found.get(leaseId) ?? null;
+    return this.#answers.get(leaseId) ?? null;
   }
 }

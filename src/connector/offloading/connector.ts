@@ -14,7 +14,7 @@ export function createOffloadingConnector(
   const { engineId, cache } = deps.engine;
   const answers = new StoreAnswers();
   const scheduler = new OffloadingSchedulerSide({
-    ...{ config, engineId, clock, answers, ask: (lookup: Lookup) => worker.ask(lookup) },
+    ...{ config, engineId, clock, answers, sendLookup: (lookup: Lookup) => worker.sendLookup(lookup) },
     blockSize: cache.blockSize,
     groups: cache.groups,
     worthOfBlockMs: deps.worthOfBlockMs,

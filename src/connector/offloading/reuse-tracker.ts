@@ -4,7 +4,7 @@ import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 
 export class ReuseTracker {
   readonly #most: number;
-  readonly #asked = new Map<BlockHash, Entry>();
+  readonly #entries = new Map<BlockHash, Entry>();
   /** Least recently requested is oldest. An entry's hotness is its count. */
   readonly #order = new Queue();
 
@@ -12,19 +12,19 @@ export class ReuseTracker {
     this.#most = most;
   }
 
-  ask(hash: BlockHash): void {
-    let entry = this.#asked.get(hash);
+  record(hash: BlockHash): void {
+    let entry = this.#entries.get(hash);
     if (entry) this.#order.toHead(entry);
     else {
       entry = entryOf(hash);
-      this.#asked.set(hash, entry);
+      this.#entries.set(hash, entry);
       this.#order.push(entry);
-      if (this.#order.size > this.#most) this.#asked.delete(this.#order.shift().key);
+      if (this.#order.size > this.#most) this.#entries.delete(this.#order.shift().key);
     }
     entry.hotness++;
   }
 
   count(hash: BlockHash): number {
-    return this.#asked.get(hash)?.hotness ?? 0;
+    return this.#entries.get(hash)?.hotness ?? 0;
   }
 }

@@ -45,8 +45,8 @@ export class Saving {
   }
 
   /** What the store must have for a hit, by group; null if there are only full groups. */
-  get wantedGroups(): readonly KvCacheSpec[] | null {
-    return this.#windows.wanted;
+  get hitGroups(): readonly KvCacheSpec[] | null {
+    return this.#windows.hitGroups;
   }
 
   /** Whether take() has something to return. */
@@ -55,8 +55,8 @@ export class Saving {
   }
 
   /** Starts tracking a request. `othersTokens`: its leading tokens, which another engine saves. */
-  begins(request: ConnectorRequest, othersTokens: number): SaveProgress {
-    if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
+  begin(request: ConnectorRequest, othersTokens: number): SaveProgress {
+    if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.record(hash);
     const known = Math.floor(othersTokens / this.#deps.blockSize);
     return { known, windowsKnown: known, offered: false };
   }
@@ -69,9 +69,9 @@ export class Saving {
     if (computed >= prompt) this.#saveWindows(request, progress, blockIds, prompt);
   }
 
-  /** The request ended normally. `whole`: blocks are offered only now, not while they are computed. */
-  ended(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, whole: boolean): void {
-    if (whole) this.#save(request, progress, blockIds);
+  /** The request ended normally. `offerAll`: blocks are offered only now, not while they are computed. */
+  ended(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, offerAll: boolean): void {
+    if (offerAll) this.#save(request, progress, blockIds);
     const computed = this.#savedBlocks(request, request.numComputedTokens);
     this.#saveWindows(request, progress, blockIds, computed);
     // From now on these blocks are kept.
@@ -117,12 +117,12 @@ export class Saving {
     const all = request.blockHashes(computed);
     const hashes = all.slice(progress.known);
     const { fullGroups } = this.#windows;
-    const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
-    if (wanted > 0) {
-      const [first, end] = [progress.known, progress.known + wanted];
+    const worthSaving = fullGroups?.length === 0 ? 0 : this.#worthSaving(hashes);
+    if (worthSaving > 0) {
+      const [first, end] = [progress.known, progress.known + worthSaving];
       this.#pending.add({
         requestId: request.requestId,
-        hashes: hashes.slice(0, wanted),
+        hashes: hashes.slice(0, worthSaving),
         ...parentOf(all, first),
         blockIds: blockIds.map((ids) => ids.slice(first, end)),
         ...(fullGroups ? { groups: fullGroups } : {}),
@@ -141,19 +141,19 @@ export class Saving {
     const all = request.blockHashes(end);
     const windows = this.#windows
       .endingAt(end, blockIds)
-      .map((one) => ({ ...one, hashes: all.slice(one.first) }));
-    const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
-    for (const { first, hashes, groups, blockIds: ids } of wanted)
+      .map((window) => ({ ...window, hashes: all.slice(window.first) }));
+    const worthSaving = windows.filter(({ hashes }) => this.#worthSaving(hashes) === hashes.length);
+    for (const { first, hashes, groups, blockIds: ids } of worthSaving)
       this.#pending.add({
         ...{ requestId, hashes, ...parentOf(all, first), blockIds: ids, groups },
         window: true,
       });
-    if (wanted.length > 0) progress.offered = true;
-    this.#windows.offered(request, wanted);
+    if (worthSaving.length > 0) progress.offered = true;
+    this.#windows.offered(request, worthSaving);
   }
 
   /** How many leading hashes are worth saving. */
-  #wanted(hashes: readonly string[]): number {
+  #worthSaving(hashes: readonly string[]): number {
     const reuse = this.#reuse;
     if (!reuse) return hashes.length;
     const first = hashes.findIndex((hash) => reuse.count(hash) < this.#deps.config.storeThreshold);

@@ -29,7 +29,7 @@ export interface OffloadingSchedulerDeps {
   clock: Clock;
   answers: StoreAnswers;
   /** Asks the store immediately, not with the next step: the answer is then there when a long step of other requests ends. */
-  ask: (lookup: Lookup) => void;
+  sendLookup: (lookup: Lookup) => void;
   /** See ConnectorDeps. */
   worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
   /** P hands prompts to D by another connector: D loads from the store only what it had before, and saves only its output. */
@@ -42,7 +42,7 @@ interface Tracked {
   /** Number of lookups so far. */
   lookups: number;
   /** The most tokens to ask the store for. */
-  wanted: number;
+  maxTokens: number;
   /** A load failed, so the store is not asked again. */
   failed: boolean;
   progress: SaveProgress;
@@ -50,7 +50,7 @@ interface Tracked {
   stored: number | null;
 }
 
-const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
+const noMatch = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 
 export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingMetadata>, ConnectorStreams {
   readonly #deps: OffloadingSchedulerDeps;
@@ -69,31 +69,31 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   onNewRequest(request: ConnectorRequest): void {
     const { promptTokenIds, kvTransferParams: params } = request;
     const fromPeer = this.#deps.peersHandOver && params?.do_remote_prefill === true;
-    const progress = this.#saving.begins(request, fromPeer ? promptTokenIds.length : 0);
-    const wanted = mostTokens(fromPeer ? params.remote_store_num_tokens : null);
-    const tracked: Tracked = { leaseId: null, lookups: 0, wanted, failed: false, progress, stored: null };
+    const progress = this.#saving.begin(request, fromPeer ? promptTokenIds.length : 0);
+    const maxTokens = tokenLimit(fromPeer ? params.remote_store_num_tokens : null);
+    const tracked: Tracked = { leaseId: null, lookups: 0, maxTokens, failed: false, progress, stored: null };
     this.#tracked.set(request.requestId, tracked);
-    this.#ask(request, tracked);
+    this.#lookup(request, tracked);
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null {
     const { blockSize, config, answers } = this.#deps;
     const tracked = this.#tracked.get(request.requestId);
-    if (!tracked?.leaseId || numComputedTokens >= tracked.wanted) return nothing(null);
-    const found = answers.of(tracked.leaseId);
-    if (!found) return null;
-    const length = found[0]?.length ?? 0;
+    if (!tracked?.leaseId || numComputedTokens >= tracked.maxTokens) return noMatch(null);
+    const stored = answers.of(tracked.leaseId);
+    if (!stored) return null;
+    const length = stored[0]?.length ?? 0;
     tracked.stored ??= length * blockSize;
     const chunks = Math.floor(Math.min(length, this.#mostLoaded(request)) / config.blocksPerChunk);
     const tokens = chunks * config.blocksPerChunk * blockSize - numComputedTokens;
     if (tokens > 0 && tokens < config.minLoadTokens)
-      return nothing({
+      return noMatch({
         by: 'policy',
         reason: `${tokens} < ${config.minLoadTokens} tokens, the minimum to load`,
       });
     if (tokens > 0) return { tokens, noPull: null };
-    if (length === 0) return nothing(null);
-    return nothing({
+    if (length === 0) return noMatch(null);
+    return noMatch({
       by: 'offer',
       reason: `the local hit of ${numComputedTokens} covers what the store has`,
     });
@@ -109,17 +109,17 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked?.leaseId) return;
     const { blockSize, answers } = this.#deps;
     const { leaseId } = tracked;
-    const found = answers.of(leaseId) ?? [];
-    const length = found[0]?.length ?? 0;
+    const stored = answers.of(leaseId) ?? [];
+    const length = stored[0]?.length ?? 0;
     const { progress } = tracked;
     progress.known = Math.max(progress.known, length);
     progress.windowsKnown = Math.max(progress.windowsKnown, length);
     const first = numLocalComputedTokens / blockSize;
     const end = first + numExternalTokens / blockSize;
-    const pairs = pairsOf(found, blockIds, first, end);
+    const pairs = pairsOf(stored, blockIds, first, end);
     if (numExternalTokens > 0) {
       const second = Math.max(first, secondHopsFrom(request.kvTransferParams, blockSize));
-      const twice = second < end ? pairsOf(found, blockIds, second, end) : [];
+      const twice = second < end ? pairsOf(stored, blockIds, second, end) : [];
       this.#loads.set(request.requestId, { leaseId, pairs, numTokens: numExternalTokens, twice });
     } else this.#released.push(leaseId);
     answers.forget(leaseId);
@@ -141,7 +141,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked) return;
     this.#saving.revoke(request.requestId);
     Object.assign(tracked.progress, { known: 0, windowsKnown: 0, offered: false });
-    this.#ask(request, tracked);
+    this.#lookup(request, tracked);
   }
 
   buildConnectorMeta(): OffloadingMetadata {
@@ -198,25 +198,25 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     return { delayFree, kvTransferParams: this.#handover(request, tracked) };
   }
 
-  #ask(request: ConnectorRequest, tracked: Tracked): void {
+  #lookup(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
-    const groups = this.#saving.wantedGroups;
+    const groups = this.#saving.hitGroups;
     // A hit with windows cannot be shortened later, so the limit applies to the lookup.
     const most = groups ? this.#mostLoaded(request) : Number.POSITIVE_INFINITY;
-    const hashes = request.blockHashes(Math.min(most, Math.floor(tracked.wanted / this.#deps.blockSize)));
+    const hashes = request.blockHashes(Math.min(most, Math.floor(tracked.maxTokens / this.#deps.blockSize)));
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
-    const asked = { requestId, leaseId, hashes, ...awaited(params), worthMs };
+    const lookup = { requestId, leaseId, hashes, ...awaited(params), worthMs };
     const chunk = this.#deps.config.blocksPerChunk;
-    this.#deps.ask(groups ? { ...asked, groups, chunk } : asked);
+    this.#deps.sendLookup(groups ? { ...lookup, groups, chunk } : lookup);
   }
 
   /** The most blocks that may be loaded (max_load_tokens). */
   #mostLoaded({ kvTransferParams }: ConnectorRequest): number {
-    return Math.floor(mostTokens(kvTransferParams?.max_load_tokens) / this.#deps.blockSize);
+    return Math.floor(tokenLimit(kvTransferParams?.max_load_tokens) / this.#deps.blockSize);
   }
 
   #handover(request: ConnectorRequest, tracked: Tracked): KvTransferParams | null {
@@ -232,11 +232,11 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 const numBlocksOf = (table: BlockIds): number =>
   table.reduce((sum, ids) => sum + ids.filter((id) => id !== NULL_BLOCK).length, 0);
 
-const mostTokens = (given: number | null | undefined): number => given ?? Number.POSITIVE_INFINITY;
+const tokenLimit = (limit: number | null | undefined): number => limit ?? Number.POSITIVE_INFINITY;
 
 /** Pairs of the store's and local blocks [first, end) of every group, except those before a window. */
-function pairsOf(found: BlockIds, table: BlockIds, first: number, end: number): BlockPair[] {
-  return found.flatMap((ids, group) =>
+function pairsOf(stored: BlockIds, table: BlockIds, first: number, end: number): BlockPair[] {
+  return stored.flatMap((ids, group) =>
     ids.slice(first, end).flatMap((remote, i) => {
       const local = table[group]![first + i]!;
       if (local === NULL_BLOCK) return [];

@@ -26,7 +26,7 @@ export class OfferedWindows {
   /** Groups without a window; null if no group has one. */
   readonly fullGroups: readonly number[] | null;
   /** What the store must have for a hit, by group; null if no group has a window. */
-  readonly wanted: readonly KvCacheSpec[] | null;
+  readonly hitGroups: readonly KvCacheSpec[] | null;
   readonly #windows: readonly Window[];
   readonly #blockSize: number;
   /** For running requests: index of the first block of each window that was offered. */
@@ -37,7 +37,7 @@ export class OfferedWindows {
     const windows: Window[] = [];
     for (const [group, spec] of groups.entries()) {
       if (spec.kind === 'full') continue;
-      const same = windows.find((one) => one.spec.window === spec.window);
+      const same = windows.find((window) => window.spec.window === spec.window);
       if (same) same.groups.push(group);
       else windows.push({ spec, groups: [group], blocks: Math.ceil(spec.window / blockSize) });
     }
@@ -45,9 +45,9 @@ export class OfferedWindows {
     const full = [...groups.keys()].filter((group) => groups[group]!.kind === 'full');
     this.fullGroups = windows.length > 0 ? full : null;
     // If the whole prompt is stored, its last token is recomputed, and it sees one token further back than the next one.
-    const wanted = (spec: KvCacheSpec): KvCacheSpec =>
+    const hitSpec = (spec: KvCacheSpec): KvCacheSpec =>
       spec.kind === 'full' ? { kind: 'full' } : { kind: 'sliding', window: spec.window + 1 };
-    this.wanted = windows.length > 0 ? groups.map(wanted) : null;
+    this.hitGroups = windows.length > 0 ? groups.map(hitSpec) : null;
   }
 
   /** The windows at the end of the first `end` blocks, if the table has all their blocks. */
@@ -55,17 +55,17 @@ export class OfferedWindows {
     return this.#windows.flatMap(({ groups, blocks }) => {
       const first = Math.max(0, end - blocks);
       const blockIds = table.map((ids) => ids.slice(first, end));
-      const whole = groups.every(
+      const complete = groups.every(
         (group) => blockIds[group]?.length === end - first && !blockIds[group].includes(NULL_BLOCK),
       );
-      return whole && end > first ? [{ groups, first, blockIds }] : [];
+      return complete && end > first ? [{ groups, first, blockIds }] : [];
     });
   }
 
   /** Records windows that were offered while the request runs. */
   offered(request: ConnectorRequest, windows: readonly WindowBlocks[]): void {
     const firsts = this.#windows.map(
-      ({ groups }) => windows.find((one) => one.groups === groups)?.first ?? Number.POSITIVE_INFINITY,
+      ({ groups }) => windows.find((window) => window.groups === groups)?.first ?? Number.POSITIVE_INFINITY,
     );
     this.#offered.set(request.requestId, { request, firsts });
   }

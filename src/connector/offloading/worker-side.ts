@@ -65,7 +65,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   readonly #offers = new Map<string, Offer>();
   readonly #finished = new Map<string, { numBlocks: number; sinceMs: number }>();
   /** Unanswered lookups by lease, with their times in ms. */
-  readonly #asked = new Map<string, { requestId: string; askedMs: number; deadlineMs: number }>();
+  readonly #lookups = new Map<string, { requestId: string; sentMs: number; deadlineMs: number }>();
 
   constructor(deps: OffloadingWorkerDeps) {
     this.#deps = deps;
@@ -78,16 +78,16 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
           if (from === deps.store.engineId) this.#onNotification(notification);
         },
         onNotifyFailed: (_, notification) => this.#onNotifyFailed(notification),
-        onPeerGone: () => this.#storeGone(),
+        onPeerGone: () => this.#onStoreGone(),
       },
       deps.store.engineId,
     );
   }
 
-  ask({ requestId, ...lookup }: Lookup): void {
+  sendLookup({ requestId, ...lookup }: Lookup): void {
     const { transport, store, clock } = this.#deps;
-    const askedMs = clock.now();
-    this.#asked.set(lookup.leaseId, { requestId, askedMs, deadlineMs: askedMs + LOOKUP_PATIENCE_MS });
+    const sentMs = clock.now();
+    this.#lookups.set(lookup.leaseId, { requestId, sentMs, deadlineMs: sentMs + LOOKUP_PATIENCE_MS });
     transport.notify(store, { kind: 'store_lookup', ...lookup });
     this.#reports.wake();
   }
@@ -107,8 +107,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       this.storeCounters.offeredBlocks += hashes.length * groups.length;
       const revoked = new AbortController();
       this.#offers.set(offerId, { ...save, revoked, offeredMs, deadlineMs });
-      const some = { ...(parent ? { parent } : {}), ...(save.groups ? { groups: save.groups } : {}) };
-      transport.notify(store, { kind: 'store_offer', offerId, number, hashes, ...some });
+      const optional = { ...(parent ? { parent } : {}), ...(save.groups ? { groups: save.groups } : {}) };
+      transport.notify(store, { kind: 'store_offer', offerId, number, hashes, ...optional });
     }
     const sinceMs = clock.now();
     for (const [requestId, numBlocks] of metadata.finished)
@@ -119,10 +119,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   getFinished(): ConnectorOutput {
     const now = this.#deps.clock.now();
-    for (const [leaseId, { deadlineMs }] of this.#asked) {
+    for (const [leaseId, { deadlineMs }] of this.#lookups) {
       if (deadlineMs > now) continue;
       this.storeCounters.unanswered++;
-      this.#answered(leaseId, []);
+      this.#onAnswer(leaseId, []);
       // The answer may have been lost, and then the store still keeps the lease.
       this.#release(leaseId);
     }
@@ -145,7 +145,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   }
 
   #onNotification(notification: PeerNotification): void {
-    if (notification.kind === 'store_found') this.#found(notification);
+    if (notification.kind === 'store_found') this.#onFound(notification);
     else if (notification.kind === 'store_taken') {
       const { offerId, taken } = notification;
       this.storeCounters.savedBlocks += taken.length;
@@ -157,15 +157,15 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     }
   }
 
-  #found({ leaseId, blockIds, raised, raisedMs }: StoreFound): void {
-    const asked = this.#asked.get(leaseId);
-    if (asked) {
-      const { requestId, askedMs: startedMs } = asked;
+  #onFound({ leaseId, blockIds, raised, raisedMs }: StoreFound): void {
+    const lookup = this.#lookups.get(leaseId);
+    if (lookup) {
+      const { requestId, sentMs: startedMs } = lookup;
       const numBlocks = blockIds[0]?.length ?? 0;
       const info = { requestId, startedMs, endedMs: this.#deps.clock.now(), blocks: numBlocks };
       this.#deps.onStored?.({ what: 'store lookup', ...info, raised, raisedMs });
     }
-    this.#answered(leaseId, blockIds);
+    this.#onAnswer(leaseId, blockIds);
   }
 
   #saved({ requestId, offeredMs: startedMs, blockIds }: Offer, taken: StoreTaken['taken']): void {
@@ -178,7 +178,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #onNotifyFailed(notification: PeerNotification): void {
     this.counters.numFailedNotifications++;
-    if (notification.kind === 'store_lookup') this.#answered(notification.leaseId, []);
+    if (notification.kind === 'store_lookup') this.#onAnswer(notification.leaseId, []);
     else if (notification.kind === 'store_offer') {
       const offer = this.#offers.get(notification.offerId);
       if (offer) this.#endOffer(notification.offerId, offer);
@@ -186,14 +186,14 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     }
   }
 
-  #storeGone(): void {
-    for (const leaseId of [...this.#asked.keys()]) this.#answered(leaseId, []);
+  #onStoreGone(): void {
+    for (const leaseId of [...this.#lookups.keys()]) this.#onAnswer(leaseId, []);
     for (const [offerId, offer] of [...this.#offers]) this.#endOffer(offerId, offer);
     this.#settleFinished();
   }
 
-  #answered(leaseId: string, blockIds: BlockIds): void {
-    this.#asked.delete(leaseId);
+  #onAnswer(leaseId: string, blockIds: BlockIds): void {
+    this.#lookups.delete(leaseId);
     const { answers } = this.#deps;
     if (answers.answer(leaseId, blockIds)) this.#reports.changed();
     // A late answer: release its lease. But not for a duplicate of an answer that is in use.
@@ -227,7 +227,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #nextDeadline(): number | null {
     const offers = [...this.#offers.values()].map(({ deadlineMs }) => deadlineMs);
-    const lookups = [...this.#asked.values()].map(({ deadlineMs }) => deadlineMs);
+    const lookups = [...this.#lookups.values()].map(({ deadlineMs }) => deadlineMs);
     const next = Math.min(...lookups, ...offers);
     return Number.isFinite(next) ? next : null;
   }
@@ -278,8 +278,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     result.wallMs = endedMs - startedMs;
     this.#count(result, numTokens, twice);
     onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs: startedMs, endedMs, result });
-    const invalidBlockIds = this.#bytesOf.map((_, one) =>
-      pairs.filter(({ group }) => group === one).map(({ local }) => local),
+    const invalidBlockIds = this.#bytesOf.map((_, each) =>
+      pairs.filter(({ group }) => group === each).map(({ local }) => local),
     );
     const { message } = result;
     const failed =

@@ -27,16 +27,16 @@ const alwaysPolicy: PullPolicy = { refuse: () => null };
 const neverPolicy: PullPolicy = { refuse: () => 'the request asks for recomputation' };
 
 /** Whether predicted costs decide, if they are known. */
-export const byCost = (asked: PullPolicyName | null | undefined): boolean =>
-  (asked ?? 'cost-aware') === 'cost-aware';
+export const byCost = (choice: PullPolicyName | null | undefined): boolean =>
+  (choice ?? 'cost-aware') === 'cost-aware';
 
-/** `asked`: the request's choice. If null or 'cost-aware', costs decide if they are known, else the threshold. */
+/** `choice`: the request's choice. If null or 'cost-aware', costs decide if they are known, else the threshold. */
 export function choosePolicy(
-  asked: PullPolicyName | null,
+  choice: PullPolicyName | null,
   threshold: number,
   costAware: PullPolicy | null,
 ): PullPolicy {
-  switch (asked) {
+  switch (choice) {
     case 'always':
       return alwaysPolicy;
     case 'never':

@@ -13,7 +13,7 @@ export interface ActivitiesDeps {
   clock: Clock;
   queues: RequestQueues;
   cache: KvCacheManager;
-  tell: ActivitySink;
+  report: ActivitySink;
 }
 
 export class Activities {
@@ -23,7 +23,7 @@ export class Activities {
   #runMs = 0;
   #ranMs = 0;
   /** The step admits, loads or prefills something, so it is reported. */
-  #telling = false;
+  #reporting = false;
   #lastFree: number | null = null;
   /** Ended requests that held blocks after the last step. */
   #lastHeld = 0;
@@ -38,7 +38,7 @@ export class Activities {
   readonly now = (): number => this.#deps.clock.now();
 
   readonly lookup = (requestId: string, startMs: number, endMs: number): void => {
-    this.#deps.tell({
+    this.#deps.report({
       name: 'lookup',
       startMs,
       endMs,
@@ -66,12 +66,12 @@ export class Activities {
     const early = planned.filter(({ prompt }) => prompt === null);
     for (const request of begun) {
       if (request.prompt === null)
-        this.#tell('queue', Math.min(request.waitingSinceMs!, this.#begunMs), this.#begunMs, [request]);
+        this.#report('queue', Math.min(request.waitingSinceMs!, this.#begunMs), this.#begunMs, [request]);
       request.waitingSinceMs = null;
     }
     const concerned = [...new Set([...early, ...begun.filter((request) => queues.loading.has(request))])];
-    this.#telling = concerned.length > 0;
-    if (this.#telling) this.#tell('schedule', this.#begunMs, this.#runMs, concerned);
+    this.#reporting = concerned.length > 0;
+    if (this.#reporting) this.#report('schedule', this.#begunMs, this.#runMs, concerned);
   }
 
   /** The batch has run. Its results are processed next. */
@@ -80,20 +80,20 @@ export class Activities {
   }
 
   stepEnds(batch: ScheduledBatch): void {
-    const { queues, cache, tell } = this.#deps;
+    const { queues, cache, report } = this.#deps;
     const endMs = this.now();
     const ranMs = this.#ranMs;
     const requestIds = batch.requests.map(({ requestId }) => requestId);
     const step = this.#step;
-    if (this.#telling) {
-      tell({ name: 'step', startMs: this.#runMs, endMs: ranMs, step, requestIds, blocks: null });
+    if (this.#reporting) {
+      report({ name: 'step', startMs: this.#runMs, endMs: ranMs, step, requestIds, blocks: null });
     }
     const free = cache.numFree;
     const held = queues.numHeld;
     // A request that ends and is held frees no blocks.
-    if (this.#telling || free !== this.#lastFree || held !== this.#lastHeld) {
+    if (this.#reporting || free !== this.#lastFree || held !== this.#lastHeld) {
       const blocks = { free, held: this.#heldBlocks() };
-      tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks });
+      report({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks });
     }
     this.#lastFree = free;
     this.#lastHeld = held;
@@ -118,8 +118,8 @@ export class Activities {
     return held;
   }
 
-  #tell(name: 'queue' | 'schedule', startMs: number, endMs: number, requests: readonly Request[]): void {
+  #report(name: 'queue' | 'schedule', startMs: number, endMs: number, requests: readonly Request[]): void {
     const requestIds = requests.map(({ requestId }) => requestId);
-    this.#deps.tell({ name, startMs, endMs, step: this.#step, requestIds, blocks: null });
+    this.#deps.report({ name, startMs, endMs, step: this.#step, requestIds, blocks: null });
   }
 }

@@ -45,7 +45,7 @@ export class BlockLedger {
   constructor(cache: KvCacheManager) {
     this.#cache = cache;
     this.#blockSize = cache.blockSize;
-    cache.onGivenBack = (request, blockIds) => this.#givenBack(request, blockIds);
+    cache.onBlocksFreed = (request, blockIds) => this.#onBlocksFreed(request, blockIds);
   }
 
   list(requests: ReadonlyMap<string, Request>, holds: readonly HeldBlocks[]): BlockFact[] {
@@ -75,7 +75,7 @@ export class BlockLedger {
     return [...facts.values()].sort((a, b) => a.id - b.id);
   }
 
-  #givenBack(request: Request, blockIds: BlockIds): void {
+  #onBlocksFreed(request: Request, blockIds: BlockIds): void {
     for (const { id, index, group } of blocksIn(blockIds)) {
       const wasNamed = this.#cache.blockState(id).hash !== null;
       this.#left.set(id, { ...this.#content(request, index, id, group), wasNamed });

@@ -55,17 +55,17 @@ export function lookup(
 function heldPrefixes(
   holds: readonly HeldBlocks[],
   { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
-  wanted: { tokenIds: TokenIds; cacheSalt: string | null; blockSize: number },
+  sequence: { tokenIds: TokenIds; cacheSalt: string | null; blockSize: number },
 ): HeldPrefix[] {
   const found = holds.flatMap(({ requestId, direction, blockIds, deadline }) => {
     const request = queues.known.get(requestId);
-    if (!request || request.cacheSalt !== wanted.cacheSalt) return [];
+    if (!request || request.cacheSalt !== sequence.cacheSalt) return [];
     const { allTokenIds, numComputedTokens } = request;
-    const numTokens = Math.min(commonPrefixLength(wanted.tokenIds, allTokenIds), numComputedTokens);
+    const numTokens = Math.min(commonPrefixLength(sequence.tokenIds, allTokenIds), numComputedTokens);
     // Blocks that a window has moved past are no longer there.
-    const next = Math.min(numTokens, wanted.tokenIds.length - 1);
+    const next = Math.min(numTokens, sequence.tokenIds.length - 1);
     if (numTokens === 0 || !cache.sees(request, next, numTokens)) return [];
-    const blocks = Math.ceil(numTokens / wanted.blockSize);
+    const blocks = Math.ceil(numTokens / sequence.blockSize);
     const prefixIds = blockIds.map((ids) => ids.slice(0, blocks));
     return [{ requestId, direction, numTokens, blockIds: prefixIds, deadlineMs: deadline }];
   });

@@ -38,9 +38,9 @@ export interface RequestState {
 
 export interface InspectorDeps extends PolicyDeps {
   /** Worker side reports that no step has processed yet. */
-  arrived: () => readonly ConnectorOutput[];
+  reports: () => readonly ConnectorOutput[];
   /** blocks() will not be called. */
-  blocksUnseen: boolean;
+  withoutBlockFacts: boolean;
 }
 
 export class Inspector {
@@ -49,7 +49,7 @@ export class Inspector {
 
   constructor(deps: InspectorDeps) {
     this.#deps = deps;
-    this.#ledger = deps.blocksUnseen ? null : new BlockLedger(deps.cache);
+    this.#ledger = deps.withoutBlockFacts ? null : new BlockLedger(deps.cache);
   }
 
   stats(): EngineCoreStats {
@@ -117,7 +117,7 @@ export class Inspector {
   checkIntegrity(): void {
     this.#deps.cache.checkIntegrity();
     checkQueues(this.#deps);
-    const reported = new Set(this.#deps.arrived().flatMap((output) => output.finishedSending));
+    const reported = new Set(this.#deps.reports().flatMap((output) => output.finishedSending));
     const holds = this.#holds().filter(({ requestId }) => !reported.has(requestId));
     checkHolds(holds, this.#deps);
   }

@@ -21,7 +21,7 @@ export function waitingReason(
   }
   if (request.isUnanswered) return 'waits for the connector to say what can be loaded';
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
-  const needed = cache.blocksToCome(request, hit, hit?.numTokens ?? request.numComputedTokens);
+  const needed = cache.maxBlocksNeeded(request, hit, hit?.numTokens ?? request.numComputedTokens);
   if (needed > cache.numFree) {
     const used = describeHolds(deps, holds) ?? 'other requests have them';
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;

@@ -101,7 +101,7 @@ export class SimulatedEngine implements EngineClient, Member {
       clock: this.#clock,
       hasher,
       // A listener to every stage may look into blocks too.
-      blocksUnseen: !trace,
+      withoutBlockFacts: !trace,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
     };
     if (trace) coreDeps.onActivity = trace.activity;

@@ -83,7 +83,7 @@ function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | n
 export const simulatedHasher: BlockHasher = {
   root: ROOT,
   hash: (parent, tokenIds, cacheSalt) => mixed(parent, tokenIds, tokenIds.length, cacheSalt),
-  kept: (tokenIds, blockSize, numBlocks) =>
+  stored: (tokenIds, blockSize, numBlocks) =>
     tokenIds instanceof SegmentedTokens ? tokenIds.digests(blockSize, numBlocks, mixer) : null,
 };
 

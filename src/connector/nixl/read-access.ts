@@ -29,33 +29,33 @@ export function provenBlocks(
 }
 
 /** Whether a READ may name these `blockIds`. `sequence`: the proven blocks; `numTokens`: the proven tokens. */
-export function mayName(
+export function mayRead(
   blockIds: BlockIds,
   sequence: BlockIds,
   numTokens: number,
   rules: ReadRules,
 ): boolean {
-  const asked = byGroup(sequence, (_ids, group) => blockIds[group] ?? []);
+  const requested = byGroup(sequence, (_ids, group) => blockIds[group] ?? []);
   // Nothing may be requested for a group that does not exist.
-  const isKnown = blockIds.every((ids, group) => group < asked.length || ids.length === 0);
-  return isKnown && windowsToo(asked, numTokens, rules) && areLast(asked, sequence);
+  const isKnown = blockIds.every((ids, group) => group < requested.length || ids.length === 0);
+  return isKnown && includesWindows(requested, numTokens, rules) && areTrailing(requested, sequence);
 }
 
 /**
  * Whether each windowed group is read as far back as the next token sees, or as far as the longest list goes, if the reader has
  * the rest. So full groups are never read alone.
  */
-function windowsToo(asked: BlockIds, numTokens: number, { blockSize, groups }: ReadRules): boolean {
-  const most = Math.max(...asked.map((ids) => ids.length));
+function includesWindows(requested: BlockIds, numTokens: number, { blockSize, groups }: ReadRules): boolean {
+  const most = Math.max(...requested.map((ids) => ids.length));
   return groups.every((spec, group) => {
-    const seen = Math.ceil(numTokens / blockSize) - skippedBlocks(spec, numTokens, blockSize);
-    return asked[group]!.length >= Math.min(most, seen);
+    const visible = Math.ceil(numTokens / blockSize) - skippedBlocks(spec, numTokens, blockSize);
+    return requested[group]!.length >= Math.min(most, visible);
   });
 }
 
 /** Whether these are the last blocks of the sequence in every group: a reader may omit only a prefix that it has. */
-const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
-  asked.every((ids, group) => {
+const areTrailing = (requested: BlockIds, sequence: BlockIds): boolean =>
+  requested.every((ids, group) => {
     const before = sequence[group]!.length - ids.length;
     return ids.every((id, i) => id === sequence[group]![before + i] && id !== NULL_BLOCK);
   });
