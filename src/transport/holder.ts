@@ -27,10 +27,15 @@ export interface HolderDeps extends Omit<SendingDeps, 'link'> {
   slots: number;
 }
 
+/** Number of READs of a connection that are remembered. A duplicate comes soon after its original. */
+const MOST_KNOWN_READS = 256;
+
 interface Connection extends SlabOut {
   maxChunkBytes: number;
   link: ActiveLink;
   transfers: Map<string, AbortController>;
+  /** The last READs, ended ones included: a duplicate must not be served again. */
+  known: Set<string>;
 }
 
 interface OpenedRead {
@@ -105,6 +110,7 @@ export class HolderHalf {
       ring: new SlotRing(slots),
       link: new ActiveLink(link, clock),
       transfers: new Map(),
+      known: new Set(),
     };
     const { identity, factors } = own;
     const { epoch } = hello;
@@ -112,8 +118,13 @@ export class HolderHalf {
   }
 
   async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
-    // A duplicate.
-    if (connection.transfers.has(read.transferId)) return;
+    const { known } = connection;
+    if (known.has(read.transferId)) return;
+    known.add(read.transferId);
+    if (known.size > MOST_KNOWN_READS) {
+      const [oldest] = known;
+      known.delete(oldest!);
+    }
     let opened: OpenedRead | StreamEnd;
     try {
       opened = this.#open(read, connection);

@@ -4,6 +4,7 @@ import type { CompatibilityFactors } from '../../src/transport/compatibility.ts'
 import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
 import { TestClock } from '../clock.ts';
 import {
+  connect,
   differing,
   FACTORS,
   makeEngine,
@@ -107,6 +108,35 @@ describe('the handshake', () => {
       for (const port of [toReader, toHolder]) port.close();
     });
   }
+});
+
+describe('a READ that comes twice', () => {
+  const two = pairsOf(range(1, 3), range(1, 3));
+  const twice = ({ kind }: PeerMessage): number => (kind === 'read' ? 2 : 1);
+  /** The reader is still storing blocks when the holder, which needs no time, has served the READ. */
+  const slow = () => makeEngine('reader', { memory: new TestMemory({ delay: () => turns(8) }) });
+
+  it('is served once, so that no slot of the slab stays in use', async () => {
+    const [reader, holder] = [slow(), makeEngine('holder')];
+    connect(reader, holder, twice);
+    expect((await read(reader, holder, two)).outcome).toBe('done');
+    await turns();
+    expect(holder.transport.slotsInUse()).toBe(0);
+    expect(holder.pins).toEqual({ held: 0, finished: 1 });
+  });
+
+  it('is done, although its blocks may be read only once', async () => {
+    const [reader, holder] = [slow(), makeEngine('holder')];
+    let left = 1;
+    holder.transport.setHandlers({
+      gate: () =>
+        left-- > 0
+          ? { allow: true, finished() {} }
+          : { allow: false, outcome: 'declined', message: 'they were read' },
+    });
+    connect(reader, holder, twice);
+    expect((await read(reader, holder, two)).outcome).toBe('done');
+  });
 });
 
 /** Connects the two through a relay that sends each message on as `change` returns it; null: the message is lost. */
