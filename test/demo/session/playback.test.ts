@@ -47,6 +47,12 @@ const playing = (speed: 'slow' | 'live' | '4/1' | '1/10') => {
   return { state, live, playback, tell };
 };
 
+type Span = Extract<SessionEvent, { kind: 'spans' }>['spans'][number];
+const spanFrom = (startMs: number): Span => ({
+  ...{ name: 'forward', engineId: 'prefill-0', lane: 'host', clock: 'host' },
+  ...{ startMs, endMs: startMs + 1, requestId: null, args: {}, turns: [] },
+});
+
 describe('playback at speed live', () => {
   it('shows events as they happen, on the clock of the session', () => {
     const { state, playback, tell, live } = playing('live');
@@ -164,6 +170,32 @@ describe('playback that is behind or paused', () => {
     expect(seen[1]).toMatch(/^prefill done; 0 tokens$/);
     expect(seen.some((stage) => stage.includes('decode done; 0'))).toBe(true);
     expect(state.time.value.follows).toBe(true);
+  });
+
+  it('shows each span that is reported late once, and no other event again', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of turn1) tell(event);
+    playback.pause();
+    const before = { answer: state.turns.value[0]!.answer, spans: state.spans.value.length };
+    // The outer span is reported after the inner one, and is placed before it.
+    const [inner, outer] = [spanFrom(firstToken + 0.01), spanFrom(firstToken - 0.01)];
+    tell({ kind: 'spans', atMs: end, spans: [inner, outer] });
+    expect(state.spans.value.slice(before.spans)).toEqual([inner, outer]);
+    expect(state.turns.value[0]!.answer).toBe(before.answer);
+  });
+
+  it('shows a span of an earlier turn once after going back, although it was reported in a later turn', () => {
+    const { state, playback, tell } = playing('live');
+    for (const event of turn1) tell(event);
+    const [begins, ...rest] = turn2;
+    tell(begins!);
+    const late = spanFrom(firstToken);
+    tell({ kind: 'spans', atMs: begins!.atMs, spans: [late] });
+    for (const event of rest) tell(event);
+    const after = JSON.stringify([state.turns.value, state.transfers.value, state.spans.value.length]);
+    playback.seek(0);
+    playback.toNow();
+    expect(JSON.stringify([state.turns.value, state.transfers.value, state.spans.value.length])).toBe(after);
   });
 
   it('does not lose events that happen meanwhile', () => {

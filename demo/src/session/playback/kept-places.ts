@@ -25,6 +25,11 @@ export class KeptPlaces {
     if (this.#places.length > MOST_KEPT) this.#places.shift();
   }
 
+  /** An event was inserted at this index: snapshots of later places lack it. */
+  changedAt(index: number): void {
+    this.#places = this.#places.filter(({ next }) => next <= index);
+  }
+
   /** Restores the last state at or before `atMs`, or the empty state. Returns the index of the next event. */
   backTo(atMs: number): number {
     this.#places = this.#places.filter((place) => place.atMs <= atMs);

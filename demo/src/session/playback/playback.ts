@@ -65,19 +65,21 @@ export class Playback {
     }
     if (event.kind === 'settings') applyEvent(this.#state, event);
     if (atOnce || this.#events.full) this.toNow();
-    const places = this.#events.add(event);
+    const inserted = this.#events.add(event);
+    for (const { place } of inserted) this.#places.changedAt(place);
     if (this.#follows) {
-      if (event.kind === 'turn_started') this.#places.keep(this.#next, event.atMs);
+      const isLast = inserted[0]?.place === this.#next;
+      if (event.kind === 'turn_started' && isLast) this.#places.keep(this.#next, event.atMs);
       this.#next = this.#events.length;
       this.#apply(event);
       const slowly = event.kind === 'turn_started' && this.#events.isShownSlowly(event.turnId);
       if (slowly && this.#chosen !== 1 && !this.#events.full) this.#fallBehind(event.atMs);
     } else {
       // Late events of a time that was already shown are applied at once.
-      for (const place of places) {
-        if (place >= this.#next) continue;
+      for (const late of inserted) {
+        if (late.place >= this.#next) continue;
         this.#next++;
-        this.#apply(this.#events.at(place)!);
+        this.#apply(late.event);
       }
     }
     this.#show();

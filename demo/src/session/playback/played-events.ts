@@ -67,19 +67,22 @@ export class Timeline {
     return event.kind === 'spans' ? event.spans[0]!.startMs : event.atMs;
   }
 
-  /** Inserts an event and returns the indices. Spans arrive in bunches after they ended; each is inserted on its own. */
-  add(event: SessionEvent): number[] {
+  /**
+   * Inserts an event. Spans arrive in bunches after they ended; each is inserted on its own. Returns what was inserted, in
+   * that order, with its index at that moment: what follows may be inserted before it.
+   */
+  add(event: SessionEvent): { event: SessionEvent; place: number }[] {
     this.#hear(event);
     if (event.kind !== 'spans') return [this.#insert(event)];
     return event.spans.map((span) => this.#insert({ ...event, spans: [span] }));
   }
 
-  #insert(event: SessionEvent): number {
+  #insert(event: SessionEvent): { event: SessionEvent; place: number } {
     const atMs = this.shownMs(event);
     let place = this.#events.length;
     while (place > 0 && this.shownMs(this.#events[place - 1]!) > atMs) place--;
     if (!this.full) this.#events.splice(place, 0, event);
-    return place;
+    return { event, place };
   }
 
   /** All events, with spans in the bunches in which they arrived. */
