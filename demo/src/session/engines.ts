@@ -206,7 +206,8 @@ const countOf = ({ engines }: EngineCluster, role: EngineRole): number =>
 function runConfig(settings: Settings) {
   const { mode, ...rest } = settings;
   // Folder settings are ignored if there is no folder.
-  const isUsed = (key: string): boolean => settings.storeDir !== null || !/^store(Dir|Ttl|Write)/.test(key);
+  const isUsed = (key: string): boolean =>
+    settings.storeDir !== null || !/^store(Dir|Ttl|Write|Prefetch)/.test(key);
   const shared = Object.fromEntries(
     Object.entries(rest).filter(([key]) => !pageOnly.includes(key) && isUsed(key)),
   );

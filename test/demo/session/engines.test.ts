@@ -109,6 +109,14 @@ it('a start that fails after the engines were built leaves none running', async 
   vi.useRealTimers();
 });
 
+it('settings of the store’s folder are ignored while there is no folder', async () => {
+  Object.assign(cluster, { refuses: false, join: null });
+  const engines = quiet();
+  const settings = { ...defaultSettings, model: 'nano', store: 2 ** 20, storeDir: null };
+  await engines.start({ ...settings, storePrefetch: 'best_effort', storeWrite: 'ALL' });
+  expect(engines.running).not.toBeNull();
+});
+
 it('a scale or a settings change requested while an engine joins is made afterwards', async () => {
   const engines = await started();
   const two = engines.scale({ ...defaultSettings, decode: 2 });
