@@ -79,6 +79,7 @@ export async function runSession(
   const signal = AbortSignal.any([options.signal, time.signal]);
   const roundsMs: number[] = [];
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
+  const leastRounds = Math.min(LEAST_ROUNDS, mostRounds);
   let conversations = all;
   let experiments = planned;
   const result = (incompleteReason: string | null): SessionResult => {
@@ -92,7 +93,7 @@ export async function runSession(
   };
   try {
     conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
-    notes.push(...whatWasCut(all, conversations));
+    notes.push(...whatWasCut(all, conversations, leastRounds));
     experiments = options.fitPools(conversations);
     if (experiments.some(({ roomy }) => roomy)) notes.push(NOT_TIGHT);
     while (roundsMs.length < mostRounds) {
@@ -137,7 +138,7 @@ export async function runSession(
       // Only after the round: if it is aborted, earlier rounds still count in full.
       if (some.length < conversations.length) {
         notes.push(
-          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit. The dropped conversations are not counted; rates and held blocks are from the later rounds.`,
+          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${leastRounds} rounds fit. The dropped conversations are not counted; rates and held blocks are from the later rounds.`,
         );
         conversations = some;
         served.cutBefore(round);
@@ -146,12 +147,12 @@ export async function runSession(
       const expected = Math.max(...roundsMs);
       const over = roundsMs.length;
       const fitting = deadlineMs === null ? mostRounds : over + Math.floor(leftMs() / expected);
-      // Conversations are dropped before rounds, until LEAST_ROUNDS fit.
-      const planned = Math.min(mostRounds, Math.max(fitting, LEAST_ROUNDS));
+      // Conversations are dropped before rounds, until the fewest rounds fit.
+      const planned = Math.min(mostRounds, Math.max(fitting, leastRounds));
       watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
     }
-    if (deadlineMs === null || roundsMs.length >= Math.min(LEAST_ROUNDS, mostRounds)) return result(null);
-    return result(outOfTime(roundsMs.length));
+    if (deadlineMs === null || roundsMs.length >= leastRounds) return result(null);
+    return result(outOfTime(roundsMs.length, leastRounds));
   } catch (error) {
     if (options.signal.aborted) return result('interrupted');
     if (!time.signal.aborted) throw error;
@@ -159,16 +160,16 @@ export async function runSession(
     notes.push(
       `Round ${whole + 1} was aborted when the budget ended${whole > 0 ? '; it is not counted' : ''}.`,
     );
-    if (whole >= LEAST_ROUNDS) return result(null);
-    return result(outOfTime(whole));
+    if (whole >= leastRounds) return result(null);
+    return result(outOfTime(whole, leastRounds));
   } finally {
     if (timer) clearTimeout(timer);
     await target.settled();
   }
 }
 
-const outOfTime = (rounds: number): string =>
-  `the budget was enough for ${plural(rounds, 'whole round')} of ${LEAST_ROUNDS}: give a larger --budget, or fewer requests (--max-num-requests)`;
+const outOfTime = (rounds: number, wanted: number): string =>
+  `the budget was enough for ${plural(rounds, 'whole round')} of ${wanted}: give a larger --budget, or fewer requests (--max-num-requests)`;
 
 const OUT_OF_TIME = new Error('the budget is used up');
 
@@ -229,8 +230,12 @@ async function trial(
 const NOT_TIGHT =
   'There are no more active conversations than clients, so the smallest usable pool holds them all and nothing is evicted. To measure eviction, give --max-active-conversations above --num-clients, and a --budget that is enough for that many.';
 
-function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConversation[]): string[] {
-  const why = `${LEAST_ROUNDS} rounds with more do not fit the budget`;
+function whatWasCut(
+  all: readonly BenchConversation[],
+  kept: readonly BenchConversation[],
+  rounds: number,
+): string[] {
+  const why = `${plural(rounds, 'round')} with more would not fit the budget`;
   const turns = (list: readonly BenchConversation[]): number =>
     Math.max(...list.map((conversation) => conversation.turns.length));
   const some = all.slice(0, kept.length);

@@ -80,6 +80,13 @@ describe('a session with a budget', () => {
     }
   });
 
+  test('names the number of rounds that was asked for, if that is less than a comparison needs', async () => {
+    const { notes } = await session({ deadlineMs: 64_000, requestRate: 0.1, rounds: 1 });
+    expect(notes.join(' ')).toContain(': 1 round with more would not fit the budget.');
+    const { incompleteReason } = await session({ deadlineMs: 4000 + 4000 + 60_000 + 5000, rounds: 2 });
+    expect(incompleteReason).toMatch(/^the budget was enough for 1 whole round of 2: /);
+  });
+
   test('takes request gaps and --max-requests into account when it sizes the workload', async () => {
     const sizeIn = async (change: Partial<SessionOptions>) => {
       const { conversations } = await session({ deadlineMs: 4 * 60_000 + 8000, ...change });
