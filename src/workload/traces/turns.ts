@@ -20,6 +20,7 @@ const MOST_REMEMBERED = 1 << 18;
 
 interface Earlier extends Held {
   index: number;
+  line: number;
   conversationId: string;
   turn: number;
   arrivalMs: number | null;
@@ -63,7 +64,7 @@ export class TurnMaker {
     const { scale, bad } = this.#options;
     const { index, line, hashIds } = request;
     const lengths = scaledLengths(request, scale);
-    if (this.#tooLong(request, lengths)) return null;
+    if (this.#tooLong(request, lengths) || this.#occurredBefore(request)) return null;
     const chains = hashIds && prefixHashes(hashIds, 1);
     const fullBlocks = Math.floor(request.inputTokens / scale.traceBlockSize);
     const earlier = this.#follows(request, chains);
@@ -85,6 +86,7 @@ export class TurnMaker {
       inputTokens: lengths.inputTokens,
       outputTokens: lengths.outputTokens,
       index,
+      line,
       conversationId,
       turn,
       fullBlocks: hashIds ? fullBlocks : 0,
@@ -110,6 +112,17 @@ export class TurnMaker {
     bad.refuse(
       trace.line,
       `prompt and answer have ${all} tokens${divided} and the context holds ${maxModelLen}: raise --max-model-len, or divide lengths by more`,
+    );
+    return true;
+  }
+
+  /** A chat's id names one request; later ones name it as their parent. */
+  #occurredBefore({ line, origin }: TraceRequest): boolean {
+    const before = origin.kind === 'chat' && this.#byName.get(origin.id);
+    if (!before) return false;
+    this.#options.bad.refuse(
+      line,
+      `the chat id ${origin.id} occurs on line ${before.line} too: wanted an id of its own for each request`,
     );
     return true;
   }

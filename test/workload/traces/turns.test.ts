@@ -131,6 +131,20 @@ describe('a follow-up', () => {
     ]);
   });
 
+  it('in a chat is refused if its id occurred before, or skipped and counted', () => {
+    const chat = (index: number, id: string, parent: string | null) =>
+      request(index, { arrivalMs: 0, origin: { kind: 'chat', id, parent } });
+    const [first, again, child] = [chat(0, '7', null), chat(1, '7', null), chat(2, '8', '7')];
+    expect(() => turnsOf([first, again])).toThrow(
+      /made, line 2: the chat id 7 occurs on line 1 too: wanted an id of its own .*--skip-bad/,
+    );
+    const bad = new BadLines('made', true);
+    const maker = new TurnMaker({ scale: UNSCALED, maxModelLen: null, bad });
+    const made = [first, again, child].map((one) => maker.next(one));
+    expect(made.map((turn) => turn && [turn.conversationId, turn.turn])).toEqual([['7', 1], null, ['7', 2]]);
+    expect(bad.count).toBe(1);
+  });
+
   it('waits for the last token and then for the gap of the trace, divided by the speed-up', () => {
     const turns = turnsOf(
       [first, request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5], arrivalMs: 9000 })],
