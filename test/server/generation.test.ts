@@ -217,6 +217,11 @@ describe('responses and tokenization', () => {
     expect([response.status, await response.json()]).toMatchObject([400, { error: { param: 'messages' } }]);
   });
 
+  test('/detokenize refuses ids outside the vocabulary', async () => {
+    const response = await stubApp(new StubService()).request('/detokenize', post({ tokens: [97, 99_999] }));
+    expect([response.status, await response.json()]).toMatchObject([400, { error: { param: 'tokens' } }]);
+  });
+
   test('/tokenize and /detokenize convert a text to token ids and back', async () => {
     const app = stubApp(new StubService());
     const tokenized = await app.request('/tokenize', post({ prompt: 'ab', return_token_strs: true }));

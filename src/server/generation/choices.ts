@@ -1,5 +1,6 @@
 /** The answers that a request asks for: n to each of its prompts, numbered as in vLLM. */
 import type { SamplingParams } from '../../engine/types.ts';
+import { plural } from '../../measure/format.ts';
 import { HttpError } from '../http/http-error.ts';
 import type { Prompt } from '../service.ts';
 import type { Asked } from './bodies.ts';
@@ -27,7 +28,7 @@ export function choicesOf(asked: Asked, sampling: SamplingParams, requestId: str
   const { prompts, n, nField, conversationId, promptField } = asked;
   const count = prompts.length * n;
   if (count > most) {
-    const message = `${prompts.length} prompts with n ${n} need ${count} answers: this port takes at most ${most} at once; send several requests`;
+    const message = `n is ${n} for ${plural(prompts.length, 'prompt')}, which makes ${count} answers: this port takes at most ${most} at once; send several requests`;
     throw new HttpError(400, message, n > 1 ? nField : promptField);
   }
   const allowed = sampling.allowedTokenIds?.length ?? 0;

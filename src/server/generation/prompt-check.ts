@@ -15,17 +15,12 @@ export function checkPrompt(
   const refuse = (message: string, param: string): never => {
     throw new HttpError(400, message, param);
   };
-  const known = (ids: readonly number[], name: string, of: string): void => {
-    const foreign = ids.find((id) => id >= vocabSize);
-    if (foreign !== undefined)
-      refuse(`${name} contains ${of}${foreign}: wanted ids below the vocabulary size, ${vocabSize}`, name);
-  };
   if (tokenIds.length === 0) refuse(`${field} has no tokens: give at least one`, field);
-  known(tokenIds, field, 'token id ');
-  known(sampling.stopTokenIds, 'stop_token_ids', '');
+  checkIds(tokenIds, field, vocabSize, 'token id ');
+  checkIds(sampling.stopTokenIds, 'stop_token_ids', vocabSize);
   const { allowedTokenIds } = sampling;
   if (allowedTokenIds) {
-    known(allowedTokenIds, 'allowed_token_ids', '');
+    checkIds(allowedTokenIds, 'allowed_token_ids', vocabSize);
     const never = neverDrawn(sampling, eosTokenIds);
     if (allowedTokenIds.every((id) => never.has(id))) {
       refuse(
@@ -52,6 +47,14 @@ export function checkPrompt(
       'min_tokens',
     );
   }
+}
+
+/** Throws HttpError 400 that names the field if an id is not in the vocabulary. `what`: a word before the id. */
+export function checkIds(ids: readonly number[], field: string, vocabSize: number, what = ''): void {
+  const foreign = ids.find((id) => id >= vocabSize);
+  if (foreign === undefined) return;
+  const message = `${field} contains ${what}${foreign}: wanted ids below the vocabulary size, ${vocabSize}`;
+  throw new HttpError(400, message, field);
 }
 
 /** Token ids that cannot be sampled as an answer's first token. */

@@ -2,6 +2,7 @@
 import type { Context, Hono } from 'hono';
 import { askedByDetokenize, askedByTokenize } from '../generation/bodies.ts';
 import { checkModel } from '../generation/generation.ts';
+import { checkIds } from '../generation/prompt-check.ts';
 import { Admission } from '../http/admission.ts';
 import { asHttpError } from '../http/http-error.ts';
 import { bodyOf, jsonResponse } from '../http/json.ts';
@@ -27,6 +28,7 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
   route('/detokenize', async (body) => {
     const { model, tokens } = askedByDetokenize(body);
     checkModel(model || null, service);
+    checkIds(tokens, 'tokens', service.model.vocabSize);
     return { prompt: service.text.decode(tokens) };
   });
 }
