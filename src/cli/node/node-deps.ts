@@ -74,7 +74,12 @@ export async function nodeDeps(): Promise<CliDeps> {
       };
     },
     onOutputLost: onLost,
-    exitNow: (code) => process.exit(code),
+    // process.exit() would stop the engines' threads first, and one that is creating its device's resources then aborts the
+    // process. A shell reports this signal as exit code 130.
+    exitNow() {
+      process.removeAllListeners('SIGINT');
+      process.kill(process.pid, 'SIGINT');
+    },
     backend,
     servers: {
       async check(server, engines) {
