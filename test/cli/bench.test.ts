@@ -337,6 +337,10 @@ describe('kvferry bench', () => {
     [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
     [['one.json', '--num-clients', '2'], /one.json has 1 conversation and --num-clients is 2/],
     [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
+    [
+      ['gen.json', '--warmup-step', '--max-turns', '2'],
+      /--warmup-step leaves first turns out.* no conversation of gen.json has a second turn/,
+    ],
     [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],
     [['gen.json', '--warmup-percentages', '100%'], /percentages below 100/],
     [['gen.json', '--p-blocks', '3'], /--p-blocks is 3, but the longest conversation needs \d+ blocks/],

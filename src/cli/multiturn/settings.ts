@@ -4,6 +4,7 @@ import { BENCH_MODES } from '../../config/modes.ts';
 import { routingChoices } from '../../config/routing.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { turnsOf } from '../../lab/multiturn/clients.ts';
 import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { plural } from '../../measure/format.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
@@ -169,5 +170,9 @@ export function checkCounts(
   if (config.maxActiveConversations !== null && config.maxActiveConversations > count)
     throw new ConfigError(
       `--max-active-conversations is ${config.maxActiveConversations}, but ${source} has ${count}: give at most that`,
+    );
+  if (config.warmupStep && conversations.every((conversation) => turnsOf({ conversation }, config) < 2))
+    throw new ConfigError(
+      `--warmup-step leaves first turns out of the measurement, and no conversation of ${source} has a second turn that is served: leave it out, or give longer conversations or a higher --max-turns`,
     );
 }
