@@ -221,7 +221,14 @@ export async function prepareTurn(
   };
   // P's prefix cache now has the whole history. After this turn, every call begins with a rewind, which trims it to `keep`.
   if (keep > 0) await serve('always');
+  else await forgetOnP(cluster, history);
   return { serve, end: () => cluster.endConversation(conversationId) };
+}
+
+/** For engines whose prefix cache a fleet file turns on, whatever the cluster's setting. */
+async function forgetOnP({ engines }: Cluster, tokenIds: readonly number[]): Promise<void> {
+  const prefill = engines.filter(({ role }) => role === 'prefill');
+  await Promise.all(prefill.map((engine) => engine.forgetPrefix(tokenIds, null, 0)));
 }
 
 /** Serves a turn of one output token. */

@@ -1,6 +1,10 @@
 import { expect, it } from 'vitest';
 import type { CostProfile } from '../../src/config/cost-profile.ts';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { calibrate } from '../../src/lab/calibrate.ts';
+import { prepareTurn } from '../../src/lab/sweep.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
 /** A profile in which a pull costs `pullMs` and computing a token costs 1 ms. */
@@ -84,5 +88,24 @@ it('calibration measures pulls under any routing policy, and fails with a hint w
     await expect(calibrate(cluster, options)).rejects.toThrow(
       /pulled 0 tokens.* nothing was offered to P .* --ttl/,
     );
+  });
+});
+
+it('a prepared turn finds nothing on any P, even if the fleet file turns their prefix caches on', async () => {
+  const rolesets = [{ prefill: [{ prefixCaching: true }, { prefixCaching: true }], decode: 1 }];
+  const { fleet } = clusterOptions(
+    parseRunConfig({ model: 'nano', fleet: { rolesets } }),
+    presetArchitecture('nano'),
+    true,
+  );
+  await withCluster({ fleet: fleet! }, async (cluster) => {
+    await cluster.configure({ mode: 'bidirectional', prefixCaching: false });
+    const history = Array.from({ length: 64 }, (_, i) => 10 + ((i * 37) % 400));
+    const turn = await prepareTurn(cluster, { history, added: [7, 8, 9], keep: 0, signal: undefined });
+    const pulled: number[] = [];
+    // P take turns, so each serves twice.
+    for (let i = 0; i < 4; i++) pulled.push((await turn.serve('always')).prompt.pulledTokens);
+    expect(pulled).toEqual([64, 64, 64, 64]);
+    await turn.end();
   });
 });
