@@ -13,6 +13,7 @@ const engine = (
 ): Engine => ({
   engine_id,
   role,
+  combined: false,
   load: waiting.map((n, i) => ({
     ...{ start_ms: fromMs + i * sliceMs, end_ms: fromMs + (i + 1) * sliceMs },
     ...{ waiting: n, running: 0, kv_used: 0, busy: 0 },
@@ -46,12 +47,20 @@ describe('load over time', () => {
     expect(decode!.points.every(({ x, y }) => x > 9 && y === 7)).toBe(true);
   });
 
+  it('has a line of its own for engines that do both', () => {
+    const engines = [0, 1, 2, 3].map((n) => engine(`decode-${n}`, 'decode', [n], 12_000));
+    const both = (n: number) => ({ ...engine(`both-${n}`, 'decode', [9], 12_000), combined: true });
+    const [decode, combined] = waitingOf([...engines, both(0), both(1)]);
+    expect([decode!.name, combined!.name]).toEqual(['decode, median of 4', 'both, median of 2']);
+    expect(decode!.points[0]).toMatchObject({ low: 0, high: 3 });
+  });
+
   it('weights each slice by its time in a cell', () => {
     // A cell is 0.1 s: the first has 40 ms of one slice and 60 ms of the other.
     const load = engine('prefill-0', 'prefill', [10, 0], 40).load.map((slice, i) =>
       i === 0 ? slice : { ...slice, end_ms: 12_000 },
     );
-    const [line] = waitingOf([{ engine_id: 'prefill-0', role: 'prefill', load }]);
+    const [line] = waitingOf([{ ...engine('prefill-0', 'prefill', [], 0), load }]);
     expect(line!.points[0]!.y).toBeCloseTo(4, 9);
     expect(line!.points[1]!.y).toBe(0);
   });

@@ -470,6 +470,20 @@ describe('kvferry simulate', () => {
     expect(world.files.get('page.md')).toMatch(/\*\*unidirectional\*\* .* \| - \| 100\.0% \| - \|/);
   });
 
+  it('counts engines that do both separately, and shows the engines at the start from the start', async () => {
+    const fleet = JSON.stringify({ rolesets: [{ prefill: 1, decode: 2, both: 1 }] });
+    const argv =
+      'w.json --mode unidirectional --fleet fleet.json --autoscale k8s-hpa --json out.json --html page.html';
+    const { world } = await simulate(argv, { 'w.json': small, 'fleet.json': fleet });
+    expect(world.out().replaceAll('\n', ' ')).toContain('1.00 P, 2.00 D and 1.00 that do both on average');
+    const { mean_engines } = parsed(world.files.get('out.json')).arms[0]!.scaling!;
+    expect(mean_engines).toEqual({ prefill: 1, decode: 2, both: 1 });
+    const dots = [...world.files.get('page.html')!.matchAll(/<title>(prefill|decode|both) at 0: ([\d.]+)</g)];
+    expect(new Set(dots.map(([, role, count]) => `${role} ${Number(count)}`))).toEqual(
+      new Set(['prefill 1', 'decode 2', 'both 1']),
+    );
+  });
+
   it('prints the number of engines even if nothing takes time', async () => {
     const argv =
       'w.json --mode unidirectional --decode 2 --costs zero --autoscale k8s-hpa --seeds 2 --json out.json';

@@ -3,6 +3,7 @@ import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import type { Piece, Section } from '../../report/document.ts';
 import { timelineSection } from '../../report/timeline.ts';
+import { SERVING_ROLES, servingRole } from '../../simulate/results/serving-role.ts';
 import { formatCount } from '../output/format.ts';
 import { left, right } from '../output/table.ts';
 import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
@@ -41,6 +42,7 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
         figures: [
           { label: 'P', value: mean.prefill.toFixed(2), note: 'on average' },
           { label: 'D', value: mean.decode.toFixed(2), note: 'on average' },
+          ...(mean.both > 0 ? [{ label: 'both', value: mean.both.toFixed(2), note: 'on average' }] : []),
           { label: 'joined', value: formatCount(scaling.joined), note: '' },
           { label: 'left', value: formatCount(scaling.left), note: `${formatCount(scaling.died)} died` },
           {
@@ -55,13 +57,12 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
         title: 'Serving engines',
         x: { label: 'simulated seconds' },
         y: { label: 'engines' },
-        series: (['prefill', 'decode'] as const).map((role) => ({
-          name: role,
-          points: servingOver(
-            engines.filter((engine) => engine.role === role),
-            endMs,
-          ),
-        })),
+        series: SERVING_ROLES.map((name) => ({
+          name,
+          engines: engines.filter((engine) => servingRole(engine) === name),
+        }))
+          .filter(({ name, engines: some }) => some.length > 0 || name !== 'both')
+          .map(({ name, engines: some }) => ({ name, points: servingOver(some, endMs) })),
       },
       ...(events.length > 0 ? [eventTable(events)] : []),
     ],
@@ -84,23 +85,21 @@ const eventTable = (events: Scaling['events']): Piece => ({
 /** Seconds with four significant digits. */
 const secondsOf = (ms: number): number => Number((ms / 1000).toPrecision(4));
 
-/** A step curve of the number of serving engines. */
+/** A step curve of the number of serving engines, from those at the start on. */
 function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
   const changes = engines
     .flatMap(({ serves_ms, ended_ms }) => [
-      { atMs: serves_ms, by: 1 },
+      ...(serves_ms > 0 ? [{ atMs: serves_ms, by: 1 }] : []),
       ...(ended_ms === null ? [] : [{ atMs: ended_ms, by: -1 }]),
     ])
     .toSorted((a, b) => a.atMs - b.atMs);
-  let count = 0;
-  const points = changes.flatMap(({ atMs, by }) => {
-    const before = count;
+  let count = engines.filter(({ serves_ms }) => serves_ms === 0).length;
+  const points = [{ x: 0, y: count }];
+  for (const { atMs, by } of changes) {
+    const x = secondsOf(atMs);
+    points.push({ x, y: count }, { x, y: count + by });
     count += by;
-    return [
-      { x: secondsOf(atMs), y: before },
-      { x: secondsOf(atMs), y: count },
-    ];
-  });
+  }
   return [...points, { x: secondsOf(endMs), y: count }];
 }
 

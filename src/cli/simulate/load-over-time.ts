@@ -2,8 +2,9 @@
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { median } from '../../measure/statistics.ts';
 import type { CurvePiece, Point } from '../../report/document.ts';
+import { SERVING_ROLES, servingRole } from '../../simulate/results/serving-role.ts';
 
-type Engine = Pick<SimulatedArm['engines'][number], 'engine_id' | 'role' | 'load'>;
+type Engine = Pick<SimulatedArm['engines'][number], 'engine_id' | 'role' | 'combined' | 'load'>;
 type Slice = Engine['load'][number];
 type Series = CurvePiece['series'][number];
 
@@ -25,8 +26,8 @@ export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => n
     });
   if (engines.length <= MOST_LINES)
     return engines.map(({ engine_id: name }, i) => ({ name, points: pointsOf([columns[i]!]) }));
-  return (['prefill', 'decode'] as const).flatMap((role) => {
-    const some = columns.filter((_, i) => engines[i]!.role === role);
+  return SERVING_ROLES.flatMap((role) => {
+    const some = columns.filter((_, i) => servingRole(engines[i]!) === role);
     if (some.length === 0) return [];
     return [{ name: `${role}, median of ${some.length}`, points: pointsOf(some), band: true }];
   });

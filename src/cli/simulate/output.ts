@@ -97,10 +97,15 @@ function scalingLines(
       ),
     ...(more > 0 ? [`${plural(more, 'more event')}: see --json`] : []),
     ...stayedSentence({ events, ...scaling }),
-    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; start-up takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${meanEngines(mean_engines)} on average; start-up takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them recomputed.`,
   ];
 }
+
+const meanEngines = ({ prefill, decode, both }: Scaling['mean_engines']): string =>
+  both > 0
+    ? `${prefill.toFixed(2)} P, ${decode.toFixed(2)} D and ${both.toFixed(2)} that do both`
+    : `${prefill.toFixed(2)} P and ${decode.toFixed(2)} D`;
 
 type AskedBy = Pick<SimulationReport['workload'], 'closed_loop'>;
 

@@ -55,7 +55,11 @@ const scalingSchema = z
     died: count,
     replaced: count.describe('Dead engines that were replaced by one that served in the same place.'),
     mean_engines: z
-      .strictObject({ prefill: z.number(), decode: z.number() })
+      .strictObject({
+        prefill: z.number(),
+        decode: z.number(),
+        both: z.number().describe('Engines that do both; they are in neither of the others.'),
+      })
       .describe('Mean number of serving engines.'),
     migrated_tokens: count.describe('KV held for next turns that was taken over from leaving engines.'),
     lost_tokens: count.describe('KV held for next turns that was lost with engines that left or died.'),
@@ -186,7 +190,7 @@ export const simulatedArmSchema = z.strictObject({
     word: z.enum(VERDICTS),
     score: share.describe('STABLE below 0.5, BACKLOGGED below 0.75, else OVERLOADED.'),
     growth: share.describe(
-      'Growth of requests in flight from the middle third of the arrival time to the last third, if first turns also take longer; 1: none.',
+      'Growth of requests in flight from the middle third of the arrival time to the last third, if first turns also take longer. 0: none; 1: as in a backlog that grows evenly.',
     ),
     unfinished: share.describe(
       'Share of all conversations (trace: requests) in flight when the last one arrived.',

@@ -7,6 +7,7 @@ import type { StoreOutcome } from '../store.ts';
 import type { TierOutcome } from '../tiers.ts';
 import { tpotOf } from './collector.ts';
 import type { EngineOutcome, RunOutcome } from './outcome.ts';
+import { type ServingRole, servingRole } from './serving-role.ts';
 
 /** Limits that a good request keeps, ms; null: no limit. */
 export interface Slo {
@@ -153,9 +154,11 @@ function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['
   const happened = (which: string): number =>
     sumOf(runs, ({ scaling }) => scaling.events.filter(({ event }) => event === which).length);
   const ms = sumOf(runs, ({ endMs }) => endMs);
-  const role = (of: EngineOutcome['role']): number => {
+  const served = (as: ServingRole): number => {
     const total = (value: (engine: EngineOutcome, run: RunOutcome) => number): number =>
-      sumOf(runs, (run) => sumOf(run.engines, (engine) => (engine.role === of ? value(engine, run) : 0)));
+      sumOf(runs, (run) =>
+        sumOf(run.engines, (engine) => (servingRole(engine) === as ? value(engine, run) : 0)),
+      );
     // If nothing takes time, count the engines at the end.
     if (ms === 0) return total(({ endedMs }) => (endedMs === null ? 1 : 0)) / runs.length;
     return total(({ endedMs, servesMs }, { endMs }) => (endedMs ?? endMs) - servesMs) / ms;
@@ -167,7 +170,7 @@ function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['
     left: happened('left'),
     died: happened('died'),
     replaced: sumOf(runs, ({ engines }) => engines.length - atStart) - happened('joined'),
-    mean_engines: { prefill: role('prefill'), decode: role('decode') },
+    mean_engines: { prefill: served('prefill'), decode: served('decode'), both: served('both') },
     migrated_tokens: sumOf(runs, ({ scaling }) => scaling.migratedTokens),
     lost_tokens: sumOf(runs, ({ scaling }) => scaling.lostTokens),
     recomputed_tokens: sumOf(runs, ({ scaling }) => scaling.recomputedTokens),
