@@ -14,7 +14,7 @@ export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
   const { rolesets } = fleetOf(config);
   if (rolesets.length > 1)
     throw new ConfigError(
-      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet with one roleset, or scale with POST /fleet/scale`,
+      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet with one roleset, or leave --autoscale out`,
     );
   const choice = {
     name,

@@ -25,7 +25,7 @@ describe('kvferry replay', () => {
       "Workload: t.jsonl at scale 1/32, 2 conversations, 3 requests per round, sent at the trace's times",
     );
     expect(out).toContain(
-      "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals too.",
+      "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals are as in the trace.",
     );
     expect(out).toContain('computed the same logits for every request.');
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);

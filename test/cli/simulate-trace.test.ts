@@ -7,9 +7,18 @@ const row = (timestamp: number, hash_ids: number[]) =>
   `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 512, hash_ids })}\n`;
 /** The second request continues the first: two full blocks, the answer's one, and a new one. */
 const TRACE = row(0, [0, 1]) + row(60_000, [0, 1, 2, 3]) + row(61_000, [9]);
+/** Has no times. */
+const CONVERSATIONS = JSON.stringify([
+  {
+    conversations: ['human', 'gpt', 'human', 'gpt'].map((from) => ({ from, value: 'some words' })),
+  },
+]);
 
 async function simulate(args: readonly string[]) {
-  const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
+  const world = fakeWorld(
+    {},
+    { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n`, 'c.json': CONVERSATIONS },
+  );
   const code = await main(['simulate', '--model', 'nano', '--trace', ...args], world.deps);
   const json = world.files.get('r.json');
   return { world, code, report: json === undefined ? null : simulationReportSchema.parse(JSON.parse(json)) };
@@ -52,6 +61,15 @@ describe('kvferry simulate --trace', () => {
     expect(report!.workload.asked).toContain("Every length is 1/32 of the trace's");
     expect(report!.arms[0]!.prompt_tokens).toBe(16 * (2 + 4 + 1));
     expect((await run()).world.files.get('r.json')).toBe(world.files.get('r.json'));
+  });
+
+  it('says that the arrivals of a trace without times are drawn, and how', async () => {
+    const { world } = await simulate(['c.json', '--conversation-rate', '3', '--think-time', '2s']);
+    const out = world.out().replaceAll('\n', ' ');
+    expect(out).toContain('1 conversation of c.json, 2 turns; at drawn times. Lengths are as in the trace; ');
+    expect(out).toContain(
+      '3 conversations begin per second, with exponential gaps, and each next turn comes 2 s after an answer',
+    );
   });
 
   it.each([

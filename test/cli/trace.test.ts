@@ -223,6 +223,15 @@ describe('kvferry trace', () => {
       '4 of them have a time, over 3 s; the others follow an answer.',
     ],
     [
+      'one session',
+      [{ timestamp: 0 }, { delay: 5 }]
+        .map((time, i) =>
+          JSON.stringify({ ...time, session_id: 1, input_length: 10 * (i + 1), output_length: 5 }),
+        )
+        .join('\n'),
+      '1 of them has a time, over 0 s; the others follow an answer.',
+    ],
+    [
       'conversations',
       JSON.stringify(
         Array.from({ length: 6 }, () => ({

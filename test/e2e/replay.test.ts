@@ -20,6 +20,7 @@ const scale = { traceBlockSize: 512, lengthDivisor: 32, speedUp: 1 };
 const trace: ReplayedTrace = {
   source: 'made',
   scale,
+  drawn: null,
   async open() {
     async function* stream() {
       yield* requests;

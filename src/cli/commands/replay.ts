@@ -132,7 +132,7 @@ async function reopenable(
     openNamedTrace(config, deps, given, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
   // Opened to determine the scale; the first reading uses this one.
   let opened: NamedTrace | null = await open();
-  const { source, scale } = opened;
+  const { source, scale, drawn } = opened;
   if ((await deps.plainFileId(source)) === null)
     throw new ConfigError(
       `${source} is not a regular file, and a trace is read again for each mode: write it to a file, and give that`,
@@ -143,6 +143,7 @@ async function reopenable(
     trace: {
       source,
       scale,
+      drawn,
       async open() {
         const { requests, bad } = opened ?? (await open());
         opened = null;

@@ -87,7 +87,7 @@ async function convert(
   given: Given,
 ): Promise<ExitCode> {
   await checkFiles(config, deps, { OUT: out });
-  const { requests, scale, bad, source } = await openNamedTrace(config, deps, given);
+  const { requests, scale, drawn, bad, source } = await openNamedTrace(config, deps, given);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const writer = new MooncakeWriter(scale);
   const file = await deps.createTextFile(out);
@@ -111,7 +111,7 @@ async function convert(
   const { say } = printer(textOutput(config, deps), deps.color);
   const blockSize = writer.blockSize;
   say(
-    `wrote ${plural(written, 'request')} to ${out}; each hash id stands for ${blockSize} tokens. ${describeScale(scale)}`,
+    `wrote ${plural(written, 'request')} to ${out}; each hash id stands for ${blockSize} tokens. ${describeScale(scale, drawn)}`,
   );
   if (blockSize !== MOONCAKE_BLOCK)
     say(`To read it, give --trace-block-size ${blockSize}; without it, ${MOONCAKE_BLOCK} is assumed.`);

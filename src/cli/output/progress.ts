@@ -70,7 +70,9 @@ function lineProgress(write: (text: string) => void, now: () => number): Progres
       if (now() - stretch.toldMs < LINE_EVERY_MS) return;
       stretch.toldMs = now();
       const { label, total } = stretch;
-      write(`${label}: ${total === null ? `${done} so far` : `${done} of ${total}`}, ${detail}\n`);
+      write(
+        `${label}: ${total === null ? `${done} so far` : `${done} of ${total}`}${detail && `, ${detail}`}\n`,
+      );
     },
     end: () => {},
   };

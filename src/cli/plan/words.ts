@@ -157,7 +157,7 @@ function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['
   const yes = surely === null ? 'at no rate tried' : `up to ${formatRate(surely)} per second`;
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
-    `The whole interval meets the requirement ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
+    `The whole interval meets the requirement ${yes}, and ${not === null ? 'no rate that was tried misses it for certain' : `misses it from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
     ...(above && above.share >= attainment && !arrivedAsPlanned(outcomeOf(above))
       ? [
           `At that rate only ${formatRate(arrivalRateOf(outcomeOf(above)))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`,

@@ -29,11 +29,11 @@ export async function planTrace(
   deps: Pick<CliDeps, 'readTextPieces'>,
   given: Given,
 ): Promise<SimulatedTrace> {
-  const { source, scale, requests, bad } = await openNamedTrace(config, deps, given);
+  const { source, scale, drawn, requests, bad } = await openNamedTrace(config, deps, given);
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
     turns.push(turn);
-  const totals = await lookThrough({ source, scale, open: async () => inMemory(turns) });
+  const totals = await lookThrough({ source, scale, drawn, open: async () => inMemory(turns) });
   // A simulation computes nothing, so its context may exceed the model's.
   const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
@@ -61,7 +61,7 @@ export async function planTrace(
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
       asked:
-        `at the trace's arrival times. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
+        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn)}${passedOver ? ` ${passedOver}` : ''}`.replace(
           /\.$/,
           '',
         ),

@@ -58,7 +58,7 @@ function timesOf(summary: TraceSummary, format: TraceFormat): string {
   const over = `${seconds} s`;
   const times =
     timed_requests < requests
-      ? `${formatCount(timed_requests)} of them have a time, over ${over}; the others follow an answer.`
+      ? `${formatCount(timed_requests)} of them ${timed_requests === 1 ? 'has' : 'have'} a time, over ${over}; the others follow an answer.`
       : `Over ${over}${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} per second`}.`;
   if (requests_per_timestamp === null || requests_per_timestamp <= 2) return times;
   return `${times} They arrive in bursts: ${requests_per_timestamp.toFixed(1)} per distinct timestamp.`;

@@ -8,7 +8,7 @@ import { countsSince, spanCost } from '../../measure/schemas/span-cost.ts';
 import { TraceFeed } from '../../workload/traces/feed.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
-import type { TraceScale, TraceTurn } from '../../workload/traces/types.ts';
+import type { DrawnArrivals, TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
 import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
@@ -25,6 +25,8 @@ import { serveTrace, type TraceServing } from './serve-trace.ts';
 export interface ReplayedTrace {
   source: string;
   scale: TraceScale;
+  /** null: the trace has times of its own. */
+  drawn: DrawnArrivals | null;
   open(): Promise<AsyncIterable<TraceTurn>>;
 }
 
@@ -121,7 +123,7 @@ export async function replayTrace(
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
   const served = new KeptRounds(plan.arms);
-  const notes = [describeScale(trace.scale), ...keptNotes(config, [plan])];
+  const notes = [describeScale(trace.scale, trace.drawn), ...keptNotes(config, [plan])];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });

@@ -81,7 +81,9 @@ export class KubernetesHpa implements RoleScaler {
     this.#recent.add(nowMs, want, want);
     const [up, down] = [this.#recent.up.least(), this.#recent.down.most()];
     const stable = n < up ? up : n > down ? down : n;
-    return stable === want ? { want, why } : { want: stable, why: `${why}; ${want} is not stable yet` };
+    return stable === want
+      ? { want, why }
+      : { want: stable, why: `${why}; ${want} has not been wanted for long enough` };
   }
 
   /** The initial number counts as a recommendation, so nothing is removed before the first window has passed. */

@@ -11,7 +11,7 @@ import { type FormatReader, isBad } from './formats/format.ts';
 import { llmservingsim } from './formats/llmservingsim.ts';
 import { mooncake } from './formats/mooncake.ts';
 import { type Chunks, jsonObjects, lines, type Piece } from './text.ts';
-import type { TraceOrigin, TraceRequest } from './types.ts';
+import type { DrawnArrivals, TraceOrigin, TraceRequest } from './types.ts';
 
 const readers: Readonly<Record<TraceFormat, FormatReader>> = {
   mooncake,
@@ -33,13 +33,15 @@ export interface ReadOptions {
   limit: number | null;
   countTokens(text: string): number;
   /** For conversations, which have no times: how many begin in a second, and the think time before each next turn. */
-  untimed: { perSecond: number; thinkMs: number; seed: number };
+  untimed: DrawnArrivals & { seed: number };
   bad: BadLines;
 }
 
 export interface OpenTrace {
   format: TraceFormat;
   traceBlockSize: number;
+  /** null: the trace has times of its own. */
+  drawn: DrawnArrivals | null;
   requests: AsyncGenerator<TraceRequest>;
 }
 
@@ -68,7 +70,12 @@ export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<O
   }
   const pieces =
     reader.unit === 'line' ? lines(whole(), options.source) : jsonObjects(whole(), options.source);
-  return { format, traceBlockSize, requests: requestsOf(pieces, reader, { ...options, traceBlockSize }) };
+  const { perSecond, thinkMs } = options.untimed;
+  const drawn = reader.unit === 'object' ? { perSecond, thinkMs } : null;
+  return {
+    ...{ format, traceBlockSize, drawn },
+    requests: requestsOf(pieces, reader, { ...options, traceBlockSize }),
+  };
 }
 
 /** Detects the format from the beginning, mostly from the first line. */

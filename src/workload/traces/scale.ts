@@ -2,7 +2,7 @@
  * Scales the lengths and times of a trace. The ends of prompts and answers are scaled, so that later prompts still fit.
  */
 import { ConfigError } from '../../errors.ts';
-import type { TraceScale } from './types.ts';
+import type { DrawnArrivals, TraceScale } from './types.ts';
 
 /** Throws ConfigError if a hash id would stand for part of a token. */
 export function checkScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): void {
@@ -31,17 +31,27 @@ export function scaledLengths(
   return { inputTokens: Math.max(1, input), outputTokens: Math.max(1, end - input) };
 }
 
-/** The scale in words, for reports. */
-export function describeScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): string {
+/** Scale and arrivals in words, for reports. `drawn`: null if the trace has times of its own. */
+export function describeScale(scale: TraceScale, drawn: DrawnArrivals | null): string {
+  const { traceBlockSize, lengthDivisor, speedUp } = scale;
+  if (lengthDivisor === 1 && speedUp === 1 && !drawn) return 'Lengths and arrivals are as in the trace.';
   const lengths =
     lengthDivisor === 1
       ? 'Lengths are as in the trace'
       : `Every length is 1/${lengthDivisor} of the trace's: a block of ${traceBlockSize} tokens is one of ${traceBlockSize / lengthDivisor}`;
-  const rate =
-    speedUp === 1
-      ? 'arrivals too'
+  const rate = drawn
+    ? describeDrawn(drawn, speedUp)
+    : speedUp === 1
+      ? 'arrivals are as in the trace'
       : speedUp > 1
         ? `arrivals come ${speedUp} times as fast`
         : `arrivals come at ${speedUp} of the trace's rate`;
   return `${lengths}; ${rate}.`;
+}
+
+function describeDrawn({ perSecond, thinkMs }: DrawnArrivals, speedUp: number): string {
+  const rate = Number((perSecond * speedUp).toPrecision(4));
+  const think = Number((thinkMs / speedUp / 1000).toPrecision(4));
+  const begin = rate === 1 ? 'conversation begins' : 'conversations begin';
+  return `it has no times, so ${rate} ${begin} per second, with exponential gaps, and each next turn comes ${think === 0 ? 'right' : `${think} s`} after an answer`;
 }

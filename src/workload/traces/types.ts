@@ -64,6 +64,14 @@ export interface TraceTurn {
 /** When a turn arrives: at its own time, or thinkMs after the last token of the request with that index. */
 export type TraceArrival = { kind: 'at'; ms: number } | { kind: 'after'; index: number; thinkMs: number };
 
+/** Arrivals that are drawn for a trace without times, before it is sped up. */
+export interface DrawnArrivals {
+  /** Conversations that begin in a second, with exponential gaps. */
+  perSecond: number;
+  /** From the last token of an answer to the next turn. */
+  thinkMs: number;
+}
+
 /** How a trace is scaled; stated in every report. */
 export interface TraceScale {
   /** Tokens of the trace that a hash id stands for. */

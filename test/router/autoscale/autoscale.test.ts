@@ -205,7 +205,7 @@ describe('k8s-hpa', () => {
     expect(decide(0, all(8, 10)).want).toBe(8);
     expect(decide(100, all(8, 2))).toMatchObject({
       want: 8,
-      why: '2 per engine, target 10; 2 is not stable yet',
+      why: '2 per engine, target 10; 2 has not been wanted for long enough',
     });
     expect(decide(200, all(8, 5)).want).toBe(8);
     // At 300 s the 8 is as old as the window and no longer in it, so the 4 wanted at 200 s is the most.

@@ -315,6 +315,7 @@ describe('the trace reader', () => {
     ['{"filetype": "generate_conversations"}', 'use it with kvferry bench'],
     ['{"messages": [{"role": "user", "content": "a"', 'object 1 does not end'],
     ['Timestamp,Model,Request tokens\n1,GPT\n', 'line 2: 2 cells: wanted 8'],
+    ['Timestamp,Model,Request tokens\nbroken\n', 'line 2: 1 cell: wanted 8'],
     ['TIMESTAMP,ContextTokens,GeneratedTokens\nnow,1,2\n', 'TIMESTAMP is now: wanted a time such as'],
     [
       'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,,2\n',

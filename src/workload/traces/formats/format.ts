@@ -92,7 +92,9 @@ export function wrongCount(
 export function cells(text: string, headings: readonly string[]): Record<string, string> | { bad: string } {
   const found = text.split(',').map((cell) => cell.trim().replace(/^"(.*)"$/, '$1'));
   if (found.length !== headings.length)
-    return { bad: `${found.length} cells: wanted ${headings.length} (${headings.join(', ')})` };
+    return {
+      bad: `${found.length} ${found.length === 1 ? 'cell' : 'cells'}: wanted ${headings.length} (${headings.join(', ')})`,
+    };
   return Object.fromEntries(headings.map((heading, i) => [heading, found[i]!]));
 }
 
