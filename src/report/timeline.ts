@@ -1,4 +1,5 @@
 /** The timeline section of a turn, from the spans in the report. */
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
 import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans/spans.ts';
 import type { TurnTimeline } from '../measure/spans/turn-timeline.ts';
@@ -61,8 +62,9 @@ function laneLabels(engines: Engines): Map<string, string> {
     [laneName(onGpu(id)), `${name} gpu`],
     [laneName(onHost(id)), `${name} host`],
   ];
-  const links = [...decode, ...prefill].flatMap((from) =>
-    [...decode, ...prefill].map((to): [string, string] => {
+  const ends = [...decode, ...prefill, { id: STORE_ADDRESS.engineId, name: 'store' }];
+  const links = ends.flatMap((from) =>
+    ends.map((to): [string, string] => {
       return [laneName(onLink({ from: from.id, to: to.id })), `link ${from.name}→${to.name}`];
     }),
   );

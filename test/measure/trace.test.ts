@@ -57,6 +57,19 @@ const chunk = (index: number, from: number): Span[] => {
   ];
 };
 
+it('a trace shows the router first and links after all engines, whichever is seen first', () => {
+  const events = trace([
+    at('transfer', onLink(way), 0, 1, {}),
+    at('step', onHost('p'), 1, 2, {}),
+    at('turn', atRouter, 0, 3, {}),
+    at('step', onHost('d'), 2, 3, {}),
+  ]);
+  const named = (name: string) => events.filter((event) => event.name === name);
+  const orders = new Map(named('process_sort_index').map(({ pid, args }) => [pid, Number(args.sort_index)]));
+  const shown = named('process_name').toSorted((a, b) => orders.get(a.pid)! - orders.get(b.pid)!);
+  expect(shown.map(({ args }) => args.name)).toEqual(['router', 'p', 'd', 'links']);
+});
+
 it('a trace gives every span its time, bytes and lane, and links the two ends of a chunk', () => {
   const events = trace([
     ...chunk(0, 10),

@@ -22,8 +22,8 @@ const PLACES = [
   atRouter,
 ];
 
-function lanesOf(engines: Parameters<typeof timelineSection>[1]): string[] {
-  const spans = PLACES.map((place) => ({
+function lanesOf(engines: Parameters<typeof timelineSection>[1], places = PLACES): string[] {
+  const spans = places.map((place) => ({
     name: 'wait',
     lane: laneName(place),
     group: 'pull',
@@ -47,6 +47,15 @@ it('the timeline has P above the links above D, whatever their ids, and other la
     'D gpu',
     'D host',
     'gone host',
+  ]);
+});
+
+it("the timeline names a store's links like those between engines, and puts them next to those", () => {
+  const places = [onLink({ from: 'x', to: 'store' }), onLink({ from: 'store', to: 'y' }), ...PLACES];
+  expect(lanesOf([engine('x', 'prefill'), engine('y', 'decode')], places)).toEqual([
+    ...['router', 'P gpu', 'P host'],
+    ...['link D→P', 'link P→D', 'link P→store', 'link store→D'],
+    ...['D gpu', 'D host', 'gone host'],
   ]);
 });
 

@@ -24,6 +24,8 @@ interface Thread {
 
 const ROUTER = 'router';
 export const LINKS = 'links';
+/** Above any number of processes: a link is seen before some engines are. */
+const AFTER_ENGINES = 1_000_000;
 /** Spans arrive almost in time order; this many are checked for overlap. */
 const LOOK_BACK = 256;
 
@@ -69,7 +71,7 @@ export class TraceLanes {
       pid = this.#pids.size + 1;
       this.#pids.set(process, pid);
       this.#announce({ ph: 'M', name: 'process_name', pid, tid: 0, args: { name: process } });
-      const order = process === ROUTER ? 0 : pid;
+      const order = process === ROUTER ? 0 : process === LINKS ? AFTER_ENGINES : pid;
       this.#announce({ ph: 'M', name: 'process_sort_index', pid, tid: 0, args: { sort_index: order } });
     }
     return pid;
