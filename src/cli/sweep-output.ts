@@ -1,5 +1,6 @@
 /** What `kvferry sweep` prints: per series a table, both curves, the crossover, and the cost of thresholds. */
 import {
+  crossesAnywhere,
   mixedWinners,
   noWinner,
   type SweepPointReport,
@@ -130,6 +131,8 @@ function crossoverSentence({ crossover, points, link }: SweepSeriesReport): stri
         crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
       const high =
         crossover.high === null ? `above ${formatCount(most)}` : formatCount(Math.round(crossover.high));
+      if (crossesAnywhere(points, crossover))
+        return `No sure crossover: the medians cross at ${plural(Math.round(crossover.tokens), 'token')}, the rounds anywhere from ${low} to ${high}${label}. More --rounds narrow it.`;
       const sure = sureness(points, `95% interval: ${low} to ${high}`);
       return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (${sure}): below it pulling loses, above it pulling wins${label}.`;
     }

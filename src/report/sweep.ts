@@ -11,6 +11,7 @@ import {
 } from '../measure/format.ts';
 import { TIE } from '../measure/outcome.ts';
 import {
+  crossesAnywhere,
   mixedWinners,
   noWinner,
   type SweepReport,
@@ -60,6 +61,8 @@ function verdictOf({ crossover, points }: SweepSeriesReport): string {
   if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every measured length';
   if (crossover.kind !== 'crosses') return 'Pulling loses at every measured length';
   const { tokens, low, high } = crossover;
+  if (crossesAnywhere(points, crossover))
+    return `No sure crossover: the medians cross at ${formatCount(Math.round(tokens))} tokens, the rounds anywhere`;
   const interval = `95%: ${low === null ? 'below the shortest' : Math.round(low)} to ${high === null ? 'above the longest' : Math.round(high)}`;
   return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on (${sureness(points, interval)})`;
 }

@@ -82,17 +82,33 @@ describe('kvferry sweep', () => {
   });
 
   it.each([
-    [1, 'from one round, so without an interval', 'from one round, so without'],
-    [3, '95%: below the shortest to above the longest', '95% interval: below 16 to above 64'],
+    [
+      1,
+      null,
+      'Pulling wins from 30 tokens on (from one round, so without an interval)',
+      'Crossover at 30 tokens (from one round, so without an interval)',
+    ],
+    [
+      3,
+      20,
+      'Pulling wins from 30 tokens on (95%: 20 to above the longest)',
+      'Crossover at 30 tokens (95% interval: 20 to above 64)',
+    ],
+    [
+      3,
+      null,
+      'No sure crossover: the medians cross at 30 tokens, the rounds anywhere',
+      'No sure crossover: the medians cross at 30 tokens, the rounds anywhere from below 16 to above 64',
+    ],
   ])(
-    'says how certain a crossover from %i rounds is, on the page as in the terminal',
-    async (rounds, page, terminal) => {
+    'says how certain a crossover from %i rounds with lower end %s is, on the page as in the terminal',
+    async (rounds, low, page, terminal) => {
       const { world } = await sweep(`--context 16,64 --rounds ${rounds} --json out.json`);
       const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
       report.series[0]!.points[0]!.winner = 'recompute';
-      report.series[0]!.crossover = { kind: 'crosses', tokens: 30, low: null, high: null };
-      expect(sweepParts(report).headline).toBe(`Pulling wins from 30 tokens on (${page})`);
-      expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`Crossover at 30 tokens (${terminal}`);
+      report.series[0]!.crossover = { kind: 'crosses', tokens: 30, low, high: null };
+      expect(sweepParts(report).headline).toBe(page);
+      expect(sweepLines(report, styleOf(false)).join(' ')).toContain(terminal);
     },
   );
 

@@ -124,8 +124,15 @@ export function noWinner(points: readonly SweepPointReport[]): boolean {
   return decided.length > 0 && decided.every(({ winner }) => winner === 'neither');
 }
 
+const hasRounds = (points: readonly SweepPointReport[]): boolean =>
+  points.some(({ pull }) => pull && pull.ttft_ms.length > 1);
+
+/** Whether a crossover's interval covers all measured lengths, so that the rounds say nothing about where it is. */
+export const crossesAnywhere = (
+  points: readonly SweepPointReport[],
+  { low, high }: { low: number | null; high: number | null },
+): boolean => hasRounds(points) && low === null && high === null;
+
 /** The uncertainty of a crossover: the caller's interval, or a remark if there was only one round. */
 export const sureness = (points: readonly SweepPointReport[], interval: string): string =>
-  points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
-    ? interval
-    : 'from one round, so without an interval';
+  hasRounds(points) ? interval : 'from one round, so without an interval';

@@ -80,6 +80,7 @@ th,td{padding:7px 0 7px 18px;text-align:right;border-bottom:1px solid var(--line
 th:first-child,td:first-child{padding-left:0}
 th.left,td.left{text-align:left}
 td.left,tbody th.left{white-space:normal;overflow-wrap:break-word;min-width:6.5em}
+td.left:last-child{min-width:14em}
 thead th{color:var(--muted);font-size:13px}
 .groups th,.groups td{border:0;padding-bottom:0}
 .groups th{text-align:right}
