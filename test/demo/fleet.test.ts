@@ -289,9 +289,10 @@ test('in projector mode no fleet text is below 18 pixels and nothing is wider th
   expect(small).toEqual([]);
   const wide = () => page.evaluate('document.documentElement.scrollWidth - innerWidth');
   expect(await wide()).toBeLessThanOrEqual(0);
-  // Without projector mode on a phone.
-  await page.evaluate('kvferry.actions.configure({ projector: false })');
+  // On a phone, with and without projector mode.
   await page.setViewportSize({ width: 390, height: 844 });
+  await expect.poll(wide).toBeLessThanOrEqual(0);
+  await page.evaluate('kvferry.actions.configure({ projector: false })');
   await expect.poll(wide).toBeLessThanOrEqual(0);
   await page.close();
 });
