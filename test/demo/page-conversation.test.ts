@@ -114,11 +114,22 @@ describe('a conversation in the page', () => {
 
   test('scrolls to its newest turn after a question that fills the view', async () => {
     const { page } = opened;
-    await ask(page, 'word '.repeat(60).trim());
-    const below = await page
-      .locator('.chat-turns')
-      .evaluate((list) => list.scrollHeight - list.scrollTop - list.clientHeight);
-    expect(below).toBeLessThan(8);
+    await ask(page, 'word '.repeat(300).trim());
+    const below = () =>
+      page.locator('.chat-turns').evaluate((list) => list.scrollHeight - list.scrollTop - list.clientHeight);
+    expect(await below()).toBeLessThan(8);
+    // Larger text moves the end, and the newest turn stays in view.
+    await page.evaluate('kvferry.actions.configure({ projector: true })');
+    await expect
+      .poll(() =>
+        page
+          .locator('.chat-answer')
+          .last()
+          .evaluate((each) => parseFloat(getComputedStyle(each).fontSize)),
+      )
+      .toBeGreaterThanOrEqual(18);
+    await expect.poll(below).toBeLessThan(8);
+    await page.evaluate('kvferry.actions.configure({ projector: false })');
   });
 
   test('wraps a word that is longer than a line', async () => {

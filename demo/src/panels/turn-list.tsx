@@ -31,6 +31,16 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
     const { current } = list;
     if (current && follows.current) current.scrollTop = current.scrollHeight;
   }, [last?.turnId, last?.tokens, last?.endMs]);
+  // Another width or text size moves the end too.
+  useEffect(() => {
+    const { current } = list;
+    if (!current) return;
+    const observer = new ResizeObserver(() => {
+      if (follows.current) current.scrollTop = current.scrollHeight;
+    });
+    for (const element of [current, ...current.children]) observer.observe(element);
+    return () => observer.disconnect();
+  }, [turns.length]);
   if (turns.length === 0) {
     const { phase } = state.status.value;
     const how =

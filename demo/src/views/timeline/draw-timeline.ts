@@ -157,6 +157,7 @@ function drawBars(
   }
 }
 
+/** Writes a bar's name into it, if all of it fits. */
 function label(
   context: CanvasRenderingContext2D,
   text: string,
@@ -164,16 +165,12 @@ function label(
   ink: string,
   palette: Palette,
 ): void {
-  context.save();
-  context.beginPath();
-  context.rect(x, y, width - 3, height);
-  context.clip();
-  context.fillStyle = ink;
   context.font = font(palette, 10);
+  if (4 + context.measureText(text).width > width - 3) return;
+  context.fillStyle = ink;
   context.textAlign = 'left';
   context.textBaseline = 'middle';
   context.fillText(text, x + 4, y + height / 2 + 1);
-  context.restore();
 }
 
 function hatch(
