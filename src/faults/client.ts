@@ -13,7 +13,7 @@ const SLOW_MS = 20;
 export class FaultyClient implements EngineClient {
   readonly #engine: EngineClient;
   readonly #clock: Clock;
-  #state: 'well' | 'slow' | { until: Promise<void>; goOn: () => void } = 'well';
+  #state: 'well' | 'slow' | { until: Promise<void>; resume: () => void } = 'well';
 
   readonly #fateOf: () => () => Promise<void>;
   /** Requests that the router has here. The engine may have ended one whose outputs are still withheld. */
@@ -57,15 +57,15 @@ export class FaultyClient implements EngineClient {
 
   hang(): void {
     if (typeof this.#state === 'object') return;
-    let goOn = () => {};
+    let resume = () => {};
     const until = new Promise<void>((resolve) => {
-      goOn = resolve;
+      resume = resolve;
     });
-    this.#state = { until, goOn };
+    this.#state = { until, resume };
   }
 
   heal(): void {
-    if (typeof this.#state === 'object') this.#state.goOn();
+    if (typeof this.#state === 'object') this.#state.resume();
     this.#state = 'well';
   }
 

@@ -58,9 +58,9 @@ export function startAutoscaler(
     views: (nowMs) => views.of(cluster.members.staying, nowMs),
     scale: (target, why) => cluster.scale(target, undefined, why),
     changing: () => cluster.members.changing,
-    report: (told) => {
-      if (told.kind === 'decided') watcher.decided?.(told.decision, told.acts);
-      else watcher.failed?.(messageOf(told.error));
+    report: (event) => {
+      if (event.kind === 'decided') watcher.decided?.(event.decision, event.acts);
+      else watcher.failed?.(messageOf(event.error));
     },
   });
   const stopAll = (): void => {

@@ -10,11 +10,11 @@ export class CacheWatch extends ReportWatch<CacheEventBatch> {
    */
   watchReplacement(engine: ThreadEngine, atMs: number): void {
     this.watch(engine);
-    this.tell({ engineId: engine.engineId, events: [{ kind: 'cleared' }], atMs });
+    this.report({ engineId: engine.engineId, events: [{ kind: 'cleared' }], atMs });
   }
 
-  protected ask(engine: ThreadEngine, wanted: boolean): void {
-    engine.inspection.reportCacheEvents(wanted).catch(() => {});
+  protected setReporting(engine: ThreadEngine, enabled: boolean): void {
+    engine.inspection.reportCacheEvents(enabled).catch(() => {});
   }
 
   protected newsOf({ engineId }: ThreadEngine, event: EngineEvent): CacheEventBatch | null {

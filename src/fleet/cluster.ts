@@ -48,7 +48,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     const { options, pool, text, info, policy, clock, clientOf } = parts;
     this.#options = options;
     this.#atStart = options;
-    const tell = (notice: ClusterNotice): void => this.watches.engines.tell(notice);
+    const notify = (notice: ClusterNotice): void => this.watches.engines.notify(notice);
     this.#router = new Router({
       text,
       prompts: this.prompts,
@@ -61,9 +61,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
         return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
       },
       engines: () => this.members.staying.map(clientOf),
-      onTurn: (turn) => tell({ kind: 'turn', ...turn }),
-      onTurnEnd: (result) => tell({ kind: 'turn ended', result }),
-      onRequest: (request) => tell({ kind: 'request', ...request }),
+      onTurn: (turn) => notify({ kind: 'turn', ...turn }),
+      onTurnEnd: (result) => notify({ kind: 'turn ended', result }),
+      onRequest: (request) => notify({ kind: 'request', ...request }),
       newId: unguessable,
       maxModelLen: options.maxModelLen,
       spans: this.watches.spans,
@@ -77,9 +77,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
       clientOf,
       checkRoom: (more) => parts.checkRoom(this.#options, more),
       joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
-      tell: (notice) => this.#memberNotice(notice),
+      notify: (notice) => this.#memberNotice(notice),
       newId: unguessable,
-      onMove: ({ id }, requestId) => tell({ kind: 'moves', conversationId: id, requestId }),
+      onMove: ({ id }, requestId) => notify({ kind: 'moves', conversationId: id, requestId }),
     });
     this.#info = info;
     this.#routings = new Routings(pool, this.watches, policy, options);
@@ -211,7 +211,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     this.#atStart = { ...this.#atStart, fleet };
     const { engines } = describe(this.#atStart, this.pool, this.text, 0);
     this.#info = { ...this.#info, engines };
-    this.watches.engines.tell(notice);
+    this.watches.engines.notify(notice);
   }
 }
 

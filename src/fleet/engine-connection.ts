@@ -101,9 +101,9 @@ export class EngineConnection {
   /** Ends the engine cleanly. Resolves when its thread is gone or abandoned. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#death) return;
-    const gone = new Promise<void>((resolve) => this.onDeath(() => resolve()));
+    const died = new Promise<void>((resolve) => this.onDeath(() => resolve()));
     this.serving.shutdown().catch(() => {});
-    await this.unlessStuck(gone);
+    await this.unlessStuck(died);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Read-only queries over all engines that serve. */
 import type { Clock } from '../engine/types.ts';
 import type { MeasuredKernels } from '../measure/spans/profile.ts';
-import { askWithTimeout } from './ask-with-timeout.ts';
+import { callWithTimeout } from './call-with-timeout.ts';
 import { droppedNote } from './dropped-note.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { ClusterNotice } from './notices.ts';
@@ -18,8 +18,9 @@ export async function lookupIn(
   const unanswered: string[] = [];
   const engines = await pool.each(async (engine) => {
     const { engineId, role } = engine;
-    const ask = () => engine.lookup(tokenIds, cacheSalt);
-    const found = patienceMs === null ? await ask() : await askWithTimeout(engine, ask, clock, patienceMs);
+    const lookUp = () => engine.lookup(tokenIds, cacheSalt);
+    const found =
+      patienceMs === null ? await lookUp() : await callWithTimeout(engine, lookUp, clock, patienceMs);
     if (found) return [{ engineId, role, ...found }];
     unanswered.push(engineId);
     return [];

@@ -150,8 +150,8 @@ export const routingChoice = ({ routingConfig }: RunConfig, name: string): Routi
 });
 
 function connector(config: RunConfig): ConnectorConfig {
-  const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
-  const { composition, names, nixl, offloading } = namedConnectors(given);
+  const transferConfig = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
+  const { composition, names, nixl, offloading } = namedConnectors(transferConfig);
   const { blockSize } = config;
   // --store together with NIXL: what is in the store is not sent again; everything else still is.
   const added = config.store !== null && !offloading;
@@ -166,7 +166,7 @@ function connector(config: RunConfig): ConnectorConfig {
     );
   }
   return {
-    name: added ? 'MultiConnector' : given.kv_connector,
+    name: added ? 'MultiConnector' : transferConfig.kv_connector,
     loadFailurePolicy: config.loadFailurePolicy,
     nixl: {
       bidirectional: nixl?.extra.bidirectional_kv_xfer ?? false,

@@ -37,7 +37,7 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   /** Called when the engine can serve, before anything knows of it. */
   joins: (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
   /** Called after each change. */
-  tell: (notice: MembershipNotice) => void;
+  notify: (notice: MembershipNotice) => void;
   /** Creates a request id from a name. */
   newId: (name: string) => string;
   /** Called when a leaving engine's hold for a next turn is lost. */
@@ -82,7 +82,7 @@ export class Membership<E extends Member = ThreadEngine> {
     if (this.#scaling) throw new ConflictError('the fleet is being scaled: wait until that is done');
     this.#scaling = true;
     try {
-      const { pool, options, checkRoom, tell } = this.#deps;
+      const { pool, options, checkRoom, notify } = this.#deps;
       const { add, remove } = planScale(target, this.#scalable());
       if (add.length > 0) checkRoom(add);
       const joined: Joined[] = [];
@@ -91,7 +91,7 @@ export class Membership<E extends Member = ThreadEngine> {
         const engine = await this.inTurn(() => pool.add(seat, options().mode, this.#deps.joins));
         const { engineId, role, name, startMs, started } = engine;
         joined.push({ engineId, role, name, startMs, loadMs: started.loadMs, compileMs: started.compileMs });
-        tell({ kind: 'joined', ...joined.at(-1)! });
+        notify({ kind: 'joined', ...joined.at(-1)! });
       }
       return { joined, left: await Promise.all(remove.map((name) => this.#leave(name, rule))) };
     } finally {
@@ -101,14 +101,14 @@ export class Membership<E extends Member = ThreadEngine> {
 
   /** Replaces engines that ended and are not leaving; returns how many. After close(), none. */
   async revive(): Promise<number> {
-    const { pool, options, tell } = this.#deps;
+    const { pool, options, notify } = this.#deps;
     try {
       const stays = (engine: E) => !this.#leaving.has(engine);
       return await this.inTurn(async () =>
         this.#closed ? 0 : pool.replaceDead(options().mode, this.#deps.joins, stays),
       );
     } finally {
-      tell({ kind: 'revived' });
+      notify({ kind: 'revived' });
     }
   }
 
@@ -127,7 +127,7 @@ export class Membership<E extends Member = ThreadEngine> {
   }
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
-    const { pool, clock, conversations, turns, clientOf, tell, newId, onLost, onMove } = this.#deps;
+    const { pool, clock, conversations, turns, clientOf, notify, newId, onLost, onMove } = this.#deps;
     // An engine that is just being replaced has a successor, which then leaves instead.
     const engine = await this.inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
@@ -135,20 +135,20 @@ export class Membership<E extends Member = ThreadEngine> {
       return found;
     });
     const { engineId, role } = engine;
-    tell({ kind: 'leaving', engineId, role, name });
+    notify({ kind: 'leaving', engineId, role, name });
     const successor = () => {
       const to = successorOf(engine, this.staying);
       return to && clientOf(to);
     };
     const remaining = () => engine.remaining();
     const leaving = { client: clientOf(engine), remaining };
-    const told = { ...(onLost ? { onLost } : {}), ...(onMove ? { onMove } : {}) };
-    const deps = { clock, conversations, turns, successor, newId, ...told };
+    const callbacks = { ...(onLost ? { onLost } : {}), ...(onMove ? { onMove } : {}) };
+    const deps = { clock, conversations, turns, successor, newId, ...callbacks };
     const report = await drainEngine(leaving, rule, deps);
     await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
     const left = { engineId, role, name, ...report };
-    tell({ kind: 'left', ...left });
+    notify({ kind: 'left', ...left });
     return left;
   }
 

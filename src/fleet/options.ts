@@ -173,14 +173,14 @@ const NUMBERS = {
 /** Checked at run time because an untyped program could otherwise measure a mode other than the one it names. */
 function checkValues(change: PolicyChange): void {
   for (const [key, words] of Object.entries(WORDS)) {
-    const given: string | undefined = change[key as keyof typeof WORDS];
-    if (given !== undefined && !(words as readonly string[]).includes(given))
-      throw new ConfigError(`there is no ${key} '${given}': wanted one of ${words.join(', ')}`);
+    const value: string | undefined = change[key as keyof typeof WORDS];
+    if (value !== undefined && !(words as readonly string[]).includes(value))
+      throw new ConfigError(`there is no ${key} '${value}': wanted one of ${words.join(', ')}`);
   }
   for (const [key, unit] of Object.entries(NUMBERS)) {
-    const given = change[key as keyof typeof NUMBERS];
-    if (given !== undefined && !(given >= 0))
-      throw new ConfigError(`${key} is ${given}: wanted ${unit}, 0 or more`);
+    const value = change[key as keyof typeof NUMBERS];
+    if (value !== undefined && !(value >= 0))
+      throw new ConfigError(`${key} is ${value}: wanted ${unit}, 0 or more`);
   }
 }
 

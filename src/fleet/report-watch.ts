@@ -12,26 +12,26 @@ export abstract class ReportWatch<News> {
     engine.onDeath(() => this.#engines.delete(engine));
     engine.onEvent((event) => {
       const news = this.newsOf(engine, event);
-      if (news) this.tell(news);
+      if (news) this.report(news);
     });
-    if (this.#listeners.size > 0) this.ask(engine, true);
+    if (this.#listeners.size > 0) this.setReporting(engine, true);
   }
 
   listen(listener: (news: News) => void): () => void {
     this.#listeners.add(listener);
-    if (this.#listeners.size === 1) for (const engine of this.#engines) this.ask(engine, true);
+    if (this.#listeners.size === 1) for (const engine of this.#engines) this.setReporting(engine, true);
     return () => {
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
-      for (const engine of this.#engines) this.ask(engine, false);
+      for (const engine of this.#engines) this.setReporting(engine, false);
     };
   }
 
-  protected tell(news: News): void {
+  protected report(news: News): void {
     for (const listener of this.#listeners) listener(news);
   }
 
   /** Calls to an engine keep their order, so it reports everything that later requests change. */
-  protected abstract ask(engine: ThreadEngine, wanted: boolean): void;
+  protected abstract setReporting(engine: ThreadEngine, enabled: boolean): void;
 
   protected abstract newsOf(engine: ThreadEngine, event: EngineEvent): News | null;
 }
@@ -42,8 +42,8 @@ export interface LoadNews {
 }
 
 export class LoadWatch extends ReportWatch<LoadNews> {
-  protected ask(engine: ThreadEngine, wanted: boolean): void {
-    engine.inspection.reportLoad(wanted).catch(() => {});
+  protected setReporting(engine: ThreadEngine, enabled: boolean): void {
+    engine.inspection.reportLoad(enabled).catch(() => {});
   }
 
   protected newsOf({ engineId }: ThreadEngine, event: EngineEvent): LoadNews | null {

@@ -43,12 +43,12 @@ export class Routings {
    */
   async enter(name: string, options: ClusterOptions, blockBytes: number): Promise<() => void> {
     if (name === this.#inForce.name) return () => {};
-    const made = this.#named.get(name) ? null : await this.#made(name, options, blockBytes);
+    const built = this.#named.get(name) ? null : await this.#build(name, options, blockBytes);
     // Another turn may have created it meanwhile.
     let named = this.#named.get(name);
     if (!named) {
       if (isMix(name)) this.#makeRoom();
-      named = { routing: new ActiveRouting(made!.policy, made!.options, this.#watches), turns: 0 };
+      named = { routing: new ActiveRouting(built!.policy, built!.options, this.#watches), turns: 0 };
     }
     this.#named.delete(name);
     this.#named.set(name, named);
@@ -77,12 +77,12 @@ export class Routings {
     return [this.#inForce, ...[...this.#named.values()].map(({ routing }) => routing)];
   }
 
-  async #made(name: string, options: ClusterOptions, blockBytes: number) {
+  async #build(name: string, options: ClusterOptions, blockBytes: number) {
     const problem = routingProblem(name);
     if (problem !== null) throw new RoutingError(`the routing policy is '${name}': wanted ${problem}`);
-    const asked = { ...options, routing: { name, parameters: options.routing?.parameters ?? {} } };
+    const withPolicy = { ...options, routing: { name, parameters: options.routing?.parameters ?? {} } };
     try {
-      return { policy: await buildPolicy(asked, blockBytes), options: asked };
+      return { policy: await buildPolicy(withPolicy, blockBytes), options: withPolicy };
     } catch (error) {
       // Other errors are not the request's fault.
       throw error instanceof ConfigError ? new RoutingError(error.message, { cause: error }) : error;

@@ -74,12 +74,12 @@ export function withSeat(
   { name, role, roleset }: Pick<Seat, 'name' | 'role' | 'roleset'>,
 ): FleetOptions {
   const { seats, listed } = fleet;
-  const beside = seats.find((seat) => seat.roleset === roleset && seat.role === role && !seat.combined);
+  const sameRole = seats.find((seat) => seat.roleset === roleset && seat.role === role && !seat.combined);
   const before = listed.seats.find((seat) => seat.name === name && seat.roleset === roleset);
   const taken = new Set(seats.map(({ index }) => index));
   let index = 0;
   while (taken.has(index)) index++;
-  const node = (before ?? beside)?.node ?? null;
+  const node = (before ?? sameRole)?.node ?? null;
   const seat = { name, index, role, combined: false, roleset, node, own: before?.own ?? {} };
   const links = seats.flatMap(
     (other) => pairOf(listed.links, name, other.name) ?? nodeLink(fleet, seat, other) ?? [],

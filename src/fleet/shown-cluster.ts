@@ -38,7 +38,7 @@ export abstract class ShownCluster {
     this.store = store;
     this.prompts = new PromptBuilder(text);
     this.conversations = new ConversationCache(clock);
-    store?.onTrouble((message) => this.watches.engines.tell({ kind: 'store', message }));
+    store?.onTrouble((message) => this.watches.engines.notify({ kind: 'store', message }));
     for (const engine of pool.all) this.watches.first(engine);
   }
 
@@ -128,8 +128,8 @@ export abstract class ShownCluster {
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    const told = safeListener(listener);
-    return this.watches.engines.listen((notice) => reportWaiting(notice, told));
+    const safe = safeListener(listener);
+    return this.watches.engines.listen((notice) => reportWaiting(notice, safe));
   }
 
   /** Calls the listener with an engine's load after its steps. Costs nothing while there is no listener. */

@@ -35,7 +35,7 @@ export class StoreThread {
   readonly #thread: EngineThread;
   readonly #clock: Clock;
   /** Aborts when its thread is gone or abandoned. */
-  readonly #gone = new AbortController();
+  readonly #threadEnded = new AbortController();
   readonly #connected: ThreadEngine[] = [];
   /** Whether the engines' modelled link also applies to the store. */
   readonly #remote: boolean;
@@ -43,7 +43,7 @@ export class StoreThread {
   readonly #wire: EngineWire;
   #listener: ((message: string) => void) | null = null;
   /** Messages before there was a listener. */
-  readonly #untold: string[] = [];
+  readonly #undelivered: string[] = [];
   readonly #followers = new Set<(batch: CacheEventBatch) => void>();
   #ended: string | null = null;
   #closing = false;
@@ -79,10 +79,10 @@ export class StoreThread {
     };
     try {
       // No time limit: it may have much to read.
-      await store.#unlessGone(
+      await store.#unlessEnded(
         store.#api.start(
           start,
-          proxy((message) => store.#tell(`store: ${message}`)),
+          proxy((message) => store.#report(`store: ${message}`)),
           proxy((events, atMs) => {
             const batch = { engineId: STORE_ADDRESS.engineId, events, atMs };
             for (const follower of store.#followers) follower(batch);
@@ -108,7 +108,7 @@ export class StoreThread {
    */
   onTrouble(listener: (message: string) => void): void {
     this.#listener = listener;
-    for (const message of this.#untold.splice(0)) listener(message);
+    for (const message of this.#undelivered.splice(0)) listener(message);
   }
 
   /**
@@ -117,7 +117,7 @@ export class StoreThread {
    */
   onEvents(listener: (batch: CacheEventBatch) => void): () => void {
     this.#followers.add(listener);
-    const report = (wanted: boolean) => void this.#ask((api) => api.reportEvents(wanted)).catch(() => {});
+    const report = (enabled: boolean) => void this.#call((api) => api.reportEvents(enabled)).catch(() => {});
     if (this.#followers.size === 1) report(true);
     return () => {
       if (this.#followers.delete(listener) && this.#followers.size === 0) report(false);
@@ -129,7 +129,7 @@ export class StoreThread {
     const [port1, port2] = this.#wire(engine.address, STORE_ADDRESS);
     await Promise.all([
       engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), this.#remote ? null : THIS_MACHINE),
-      this.#ask((api) => api.addPeer(engine.address, transfer(port2, [port2]))),
+      this.#call((api) => api.addPeer(engine.address, transfer(port2, [port2]))),
     ]);
     if (this.ended !== null) {
       engine.serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
@@ -144,31 +144,31 @@ export class StoreThread {
 
   /** Sets the link over which engines read from a remote store; null: as fast as memory. No effect on a local one. */
   async setLink(link: LinkSpec | null): Promise<void> {
-    if (this.#remote) await this.#ask((api) => api.setLink(link));
+    if (this.#remote) await this.#call((api) => api.setLink(link));
   }
 
   /** As in an engine's lab API: afterwards it must only be used for measuring. */
   async serveAnyBlock(): Promise<void> {
-    await this.#ask((api) => api.serveAnyBlock());
+    await this.#call((api) => api.serveAnyBlock());
   }
 
   /** null: its thread is gone, or ends before it answers. */
   stats(): Promise<StoreStats | null> {
-    return this.#ask((api) => api.stats());
+    return this.#call((api) => api.stats());
   }
 
   /** As StoreApi.blocks; null as for stats(). */
   blocks(since: number): Promise<StoreBlocks | null> {
-    return this.#ask((api) => api.blocks(since));
+    return this.#call((api) => api.blocks(since));
   }
 
   /** Forgets everything that is not in use now. */
   async clear(): Promise<void> {
-    await this.#ask((api) => api.clear());
+    await this.#call((api) => api.clear());
   }
 
   async checkIntegrity(): Promise<void> {
-    await this.#ask((api) => api.checkIntegrity());
+    await this.#call((api) => api.checkIntegrity());
   }
 
   /** Resolves when its thread is gone or abandoned. Safe to call twice. */
@@ -177,43 +177,43 @@ export class StoreThread {
     this.#closing = true;
     void this.#api.shutdown().catch(() => {});
     // Writing may take long, so there is no time limit while it answers.
-    for (; this.#ended === null; await this.#clock.sleep(LOOK_MS, this.#gone.signal))
+    for (; this.#ended === null; await this.#clock.sleep(LOOK_MS, this.#threadEnded.signal))
       await this.stats().catch(() => null);
   }
 
   #end(reason: string): void {
     if (this.#ended !== null) return;
     this.#ended = reason;
-    if (!this.#closing) this.#tell(`the store ended (${reason}): requests go on without it`);
+    if (!this.#closing) this.#report(`the store ended (${reason}): requests go on without it`);
     for (const { serving } of this.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
-    this.#gone.abort();
+    this.#threadEnded.abort();
   }
 
-  #tell(message: string): void {
+  #report(message: string): void {
     if (this.#listener) this.#listener(message);
-    else this.#untold.push(message);
+    else this.#undelivered.push(message);
   }
 
   /**
    * As #unlessGone, for work that takes the store no time: if it is not done within STUCK_MS, the thread is
    * abandoned.
    */
-  async #ask<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
+  async #call<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
     if (this.#ended !== null) return null;
-    return unlessSilent(this.#unlessGone(call(this.#api)), STUCK_MS, this.#clock, () => {
+    return unlessSilent(this.#unlessEnded(call(this.#api)), STUCK_MS, this.#clock, () => {
       this.#thread.abandon();
       this.#end(STUCK);
     });
   }
 
   /** Resolves to null if the thread ends first; comlink alone would wait for ever. */
-  #unlessGone<T>(answer: Promise<T>): Promise<T | null> {
-    const { signal } = this.#gone;
+  #unlessEnded<T>(answer: Promise<T>): Promise<T | null> {
+    const { signal } = this.#threadEnded;
     return new Promise((resolve, reject) => {
-      const gone = () => resolve(null);
-      signal.addEventListener('abort', gone, { once: true });
-      if (signal.aborted) gone();
-      answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', gone));
+      const onEnd = () => resolve(null);
+      signal.addEventListener('abort', onEnd, { once: true });
+      if (signal.aborted) onEnd();
+      answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', onEnd));
     });
   }
 }

@@ -12,21 +12,21 @@ export const STUCK = `its thread did not answer for ${STUCK_MS / 1000} s`;
 export class StuckWatch {
   readonly #clock: Clock;
   /** Asks the thread for something that takes no time, and abandons it if it does not answer. */
-  readonly #ask: () => Promise<void>;
+  readonly #probe: () => Promise<void>;
   #owed = 0;
   #news = 0;
   #settled = new AbortController();
 
-  constructor(clock: Clock, ask: () => Promise<void>) {
+  constructor(clock: Clock, probe: () => Promise<void>) {
     this.#clock = clock;
-    this.#ask = ask;
+    this.#probe = probe;
   }
 
   /** The thread owes something until settle(). While it is silent meanwhile, it is checked. */
   owe(): void {
     if (this.#owed++ > 0) return;
     this.#settled = new AbortController();
-    void this.#look(this.#settled.signal);
+    void this.#check(this.#settled.signal);
   }
 
   settle(): void {
@@ -43,7 +43,7 @@ export class StuckWatch {
     this.#settled.abort();
   }
 
-  async #look(settled: AbortSignal): Promise<void> {
-    while (await silence(this.#clock, STUCK_MS / 2, () => this.#news, settled)) await this.#ask();
+  async #check(settled: AbortSignal): Promise<void> {
+    while (await silence(this.#clock, STUCK_MS / 2, () => this.#news, settled)) await this.#probe();
   }
 }

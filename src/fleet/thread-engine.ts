@@ -223,12 +223,12 @@ export async function connect(
       other.serving.addPeer(engine.address, transfer(port2, [port2]), link),
     ]);
     const ends: (() => void)[] = [];
-    const tell = (dead: ThreadEngine, to: ThreadEngine) =>
+    const notifyDeath = (dead: ThreadEngine, to: ThreadEngine) =>
       dead.onDeath(() => {
         // The surviving engine must not keep listeners for engines that come and go.
         for (const end of ends) end();
         to.serving.peerDied(dead.engineId).catch(() => {});
       });
-    ends.push(tell(engine, other), tell(other, engine));
+    ends.push(notifyDeath(engine, other), notifyDeath(other, engine));
   }
 }

@@ -35,7 +35,7 @@ export function buildPolicy(
   };
   const bytesOf = (pairs: readonly BlockPair[]): number =>
     pairs.reduce((sum, { group }) => sum + transport.identity.blockBytes[group]!, 0);
-  let told = false;
+  let dropReported = false;
   const connector =
     config.connector &&
     createConnector(config.connector, {
@@ -43,8 +43,8 @@ export function buildPolicy(
       transport,
       clock,
       onHoldDropped(requestId, direction) {
-        if (!told) send({ kind: 'hold_dropped', requestId, direction });
-        told = true;
+        if (!dropReported) send({ kind: 'hold_dropped', requestId, direction });
+        dropReported = true;
       },
       onPull: ({ requestId, remote, pairs, streamed }) =>
         send({

@@ -9,17 +9,17 @@ import type { EngineCore } from '../engine/engine-core.ts';
 export class CacheReport {
   #events: CacheEvent[] = [];
   #core: EngineCore | null = null;
-  #wanted = false;
+  #enabled = false;
 
-  want(wanted: boolean): void {
-    this.#wanted = wanted;
-    if (!wanted) this.#events = [];
+  setEnabled(enabled: boolean): void {
+    this.#enabled = enabled;
+    if (!enabled) this.#events = [];
     this.#attach();
   }
 
   /** Call when the policy has been built. If it replaces another, the cache has been cleared. */
   coreIs(core: EngineCore): void {
-    if (this.#core && this.#wanted) this.#events.push({ kind: 'cleared' });
+    if (this.#core && this.#enabled) this.#events.push({ kind: 'cleared' });
     this.#core = core;
     this.#attach();
   }
@@ -33,6 +33,6 @@ export class CacheReport {
   }
 
   #attach(): void {
-    if (this.#core) this.#core.onCacheEvent = this.#wanted ? (event) => this.#events.push(event) : null;
+    if (this.#core) this.#core.onCacheEvent = this.#enabled ? (event) => this.#events.push(event) : null;
   }
 }

@@ -107,9 +107,9 @@ export interface InspectionApi {
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   checkIntegrity(): Promise<void>;
   /** Turns 'load' events on or off. */
-  reportLoad(wanted: boolean): Promise<void>;
+  reportLoad(enabled: boolean): Promise<void>;
   /** Turns 'cache' events on or off. */
-  reportCacheEvents(wanted: boolean): Promise<void>;
+  reportCacheEvents(enabled: boolean): Promise<void>;
 }
 
 /** jumpMs: milliseconds to add from now on. stallMs: milliseconds to stand still. */

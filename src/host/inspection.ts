@@ -56,12 +56,12 @@ export class EngineInspection implements InspectionApi {
     this.#engine.policy().core.inspect.checkIntegrity();
   }
 
-  async reportLoad(wanted: boolean): Promise<void> {
-    this.#loadReport.want(wanted, this.#clock.now());
+  async reportLoad(enabled: boolean): Promise<void> {
+    this.#loadReport.setEnabled(enabled, this.#clock.now());
     this.#engine.wake();
   }
 
-  async reportCacheEvents(wanted: boolean): Promise<void> {
-    this.#cacheReport.want(wanted);
+  async reportCacheEvents(enabled: boolean): Promise<void> {
+    this.#cacheReport.setEnabled(enabled);
   }
 }

@@ -143,9 +143,9 @@ export class StepLoop {
 
   #reportWaiting(): void {
     const { core, send } = this.#options;
-    for (const [requestId, told] of this.#openRequests) {
+    for (const [requestId, lastReason] of this.#openRequests) {
       const reason = core()?.inspect.waitingReason(requestId) ?? null;
-      if (reason !== null && reason !== told) send({ kind: 'waiting', requestId, reason });
+      if (reason !== null && reason !== lastReason) send({ kind: 'waiting', requestId, reason });
       this.#openRequests.set(requestId, reason);
     }
   }

@@ -5,7 +5,7 @@
 
 import { TransferError } from '../errors.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
-import { type CopyHalf, copiesBeside, type HandCopy } from '../transport/by-hand.ts';
+import { type CopyHalf, type HandCopy, overlappingCopies } from '../transport/by-hand.ts';
 import { createSlab, slotBytesFor } from '../transport/slab.ts';
 import { DEFAULT_SLOTS } from '../transport/transport.ts';
 import type { BlockPair } from '../transport/types.ts';
@@ -57,8 +57,8 @@ export async function measureCopyRate(
   await holder.lab.serveAnyBlock();
   const slab = createSlab({ slots: DEFAULT_SLOTS, slotBytes: slotBytesFor(chunkBytes, [blockBytes]) });
   const engines = { out: holder, in: reader };
-  const byHand = (half: CopyHalf, copies: number, beside: SharedArrayBuffer | null): Promise<HandCopy[]> =>
-    engines[half].lab.copyByHand({ half, slab, blockIds, chunkBytes, copies, beside });
+  const byHand = (half: CopyHalf, copies: number, progress: SharedArrayBuffer | null): Promise<HandCopy[]> =>
+    engines[half].lab.copyByHand({ half, slab, blockIds, chunkBytes, copies, progress });
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
   const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
@@ -80,8 +80,8 @@ export async function measureCopyRate(
     rate.descriptors = moved.descriptors;
     alone.out.push(out);
     alone.in.push(back);
-    beside.out.push(...copiesBeside(outs, backs));
-    beside.in.push(...copiesBeside(backs, outs));
+    beside.out.push(...overlappingCopies(outs, backs));
+    beside.in.push(...overlappingCopies(backs, outs));
   }
   const ends = { from: holder.engineId, to: reader.engineId, bytes: count * blockBytes, chunkBytes };
   return { ...ends, ...rate, alone, beside };

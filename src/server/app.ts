@@ -2,7 +2,7 @@
 import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
-import { type Asked, askedByChat, askedByCompletion, askedByGenerate } from './generation/bodies.ts';
+import { type ParsedRequest, parseChat, parseCompletion, parseGenerate } from './generation/bodies.ts';
 import { checkOneReader } from './generation/choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './generation/formats.ts';
 import { checkModel, type GenerationDeps, respond } from './generation/generation.ts';
@@ -87,46 +87,46 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     onError: (error) => logError(log, error),
   };
   /** An engine never sees a request refused here, so the engine that holds blocks for it is notified from here. */
-  const checked = (body: unknown, read: (body: unknown) => Asked): Asked => {
+  const checked = (body: unknown, read: (body: unknown) => ParsedRequest): ParsedRequest => {
     try {
       checkSizes(body, service);
-      const asked = read(body);
-      checkModel(asked.model, service);
-      checkOneReader(asked);
-      return asked;
+      const parsed = read(body);
+      checkModel(parsed.model, service);
+      checkOneReader(parsed);
+      return parsed;
     } catch (error) {
       if (service.kind === 'engine') service.refused(body);
       throw error;
     }
   };
-  const generates = (path: string, read: (body: unknown) => Asked, format: Format) =>
+  const generates = (path: string, read: (body: unknown) => ParsedRequest, format: Format) =>
     app.post(path, async (c) => {
       const failure = options.failure?.();
       if (failure) throw failure;
       const body = await bodyOf(c);
       const host = c.req.header('Host');
       if (service.kind === 'engine' && host !== undefined) service.noteHost(host);
-      const asked = withHeaders(checked(body, read), c, service);
-      const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (asked.requestId ?? requestIdOf(c));
+      const parsed = withHeaders(checked(body, read), c, service);
+      const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (parsed.requestId ?? requestIdOf(c));
       const targets = new Targets();
-      const over = { over: requestSignal(c), endsWhenSent: endsWhenSent(c) };
-      const incoming = { asked, requestId, ...over, onEngines: targets.take };
+      const ends = { requestEnded: requestSignal(c), endsWhenSent: endsWhenSent(c) };
+      const incoming = { parsed, requestId, ...ends, onEngines: targets.take };
       const response = await respond(deps, incoming, format);
       response.headers.set('X-Request-Id', requestId);
-      targets.tell(response.headers);
+      targets.setHeaders(response.headers);
       return response;
     });
-  generates('/v1/chat/completions', askedByChat, chatFormat);
-  generates('/v1/completions', askedByCompletion, completionFormat);
-  generates('/inference/v1/generate', askedByGenerate, tokensFormat);
+  generates('/v1/chat/completions', parseChat, chatFormat);
+  generates('/v1/completions', parseCompletion, completionFormat);
+  generates('/inference/v1/generate', parseGenerate, tokensFormat);
 
   options.mount?.(app);
   return app;
 }
 
-const withHeaders = (asked: Asked, c: Context, { kind }: PortService): Asked => ({
-  ...asked,
-  conversationId: asked.conversationId ?? conversationIdOf(c),
+const withHeaders = (parsed: ParsedRequest, c: Context, { kind }: PortService): ParsedRequest => ({
+  ...parsed,
+  conversationId: parsed.conversationId ?? conversationIdOf(c),
   routing: kind === 'router' ? strategyOf(c) : null,
 });
 

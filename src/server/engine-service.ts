@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { EngineDeadError, InternalError } from '../errors.ts';
-import { askWithTimeout } from '../fleet/ask-with-timeout.ts';
+import { callWithTimeout } from '../fleet/call-with-timeout.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { shareOfStore } from '../measure/spans/stored-tokens.ts';
@@ -72,7 +72,7 @@ export class OneEngineService implements EngineService {
 
   async resetPrefixCache(): Promise<boolean> {
     const engine = this.engine();
-    const reset = await askWithTimeout(engine, () => engine.serving.resetPrefixCache(), systemClock);
+    const reset = await callWithTimeout(engine, () => engine.serving.resetPrefixCache(), systemClock);
     if (reset === undefined) throw noAnswer(engine.engineId);
     return reset;
   }
@@ -98,12 +98,12 @@ export class OneEngineService implements EngineService {
   }
 
   async #checked(request: GenerationRequest) {
-    const { kvTransferParams: given, onPrompt, signal } = request;
+    const { kvTransferParams: clientParams, onPrompt, signal } = request;
     const promptTokenIds = await promptTokens(this.text, request, signal);
     onPrompt(promptTokenIds);
     const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
     const rule = { peers: this.#peers(), names: this.#names, recompute };
-    return { promptTokenIds, kvTransferParams: given && checkKvParams(given, rule) };
+    return { promptTokenIds, kvTransferParams: clientParams && checkKvParams(clientParams, rule) };
   }
 
   #peers(): ThreadEngine[] {
@@ -159,13 +159,13 @@ async function* counted(
   outputs: ReturnType<typeof requestOutputs>,
   read: { store: number; engines: number },
 ): typeof outputs {
-  for await (const told of outputs) {
-    if (told.output.finish) {
-      const sum = (results: typeof told.loads): number =>
+  for await (const received of outputs) {
+    if (received.output.finish) {
+      const sum = (results: typeof received.loads): number =>
         results.reduce((bytes, result) => bytes + (result.outcome === 'done' ? result.bytes : 0), 0);
-      read.store = sum(told.loads);
-      read.engines = sum(told.transfers);
+      read.store = sum(received.loads);
+      read.engines = sum(received.transfers);
     }
-    yield told;
+    yield received;
   }
 }

@@ -1,6 +1,6 @@
 /** A port's metrics, KV events and cache queries. */
 import type { Context, Hono } from 'hono';
-import { askWithTimeout, statsWithTimeout } from '../fleet/ask-with-timeout.ts';
+import { callWithTimeout, statsWithTimeout } from '../fleet/call-with-timeout.ts';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -58,7 +58,7 @@ export function observeEngine(
   ];
   return {
     // Tokens and ends are counted from the engine's own events.
-    observer: { asked: (request) => metrics.asked(request), token() {}, finished() {} },
+    observer: { requested: (request) => metrics.requested(request), token() {}, finished() {} },
     answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
@@ -94,14 +94,14 @@ export function observeRouter(
     decided: (decision) => metrics.fleet.decided(decision),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
-        const whole = isOperator(c);
+        const operator = isOperator(c);
         metrics.fleet.setEngines(staying());
         // Only operators see the store's metrics, so other requests do not query the store.
-        if (whole) {
-          const stats = await askWithTimeout(cluster, () => cluster.storeStats(), systemClock);
+        if (operator) {
+          const stats = await callWithTimeout(cluster, () => cluster.storeStats(), systemClock);
           if (stats !== undefined) metrics.setStore(stats);
         }
-        return exposition(c, metrics, whole);
+        return exposition(c, metrics, operator);
       });
     },
     mountDetails(app) {
@@ -111,8 +111,8 @@ export function observeRouter(
   };
 }
 
-async function exposition(c: Context, metrics: Exposition, whole: boolean): Promise<Response> {
-  const text = await (whole ? metrics.text() : metrics.plainText());
+async function exposition(c: Context, metrics: Exposition, operator: boolean): Promise<Response> {
+  const text = await (operator ? metrics.text() : metrics.plainText());
   return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
 

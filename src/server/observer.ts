@@ -20,7 +20,7 @@ export interface RequestRecord {
 
 export interface RequestObserver {
   /** A request was admitted: `n` answers per prompt, each of at most `maxTokens` tokens. */
-  asked(request: { n: number; maxTokens: number }): void;
+  requested(request: { n: number; maxTokens: number }): void;
   /** Called for every token; null for an answer's first. */
   token(sincePreviousMs: number | null): void;
   /** Called once for every answer whose prompt was valid and that was admitted. */

@@ -55,7 +55,7 @@ export interface ServerOptions extends AccessOptions {
   autoscale?: AutoscaleChoice | null;
   /** Called for each scaling and routing decision, to explain it. */
   onDecision?: (
-    told: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
+    event: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
   ) => void;
 }
 
@@ -101,10 +101,10 @@ export async function startServer(
   const open = async (service: PortService, observability: Observability, port: number) => {
     const { adminKey, adminOnClientPorts } = options;
     const rule = { adminKey, local };
-    const seen = { service, observability };
+    const entry = { service, observability };
     const mount = (app: Hono): void => {
       observability.mountMetrics(app, isOperator(rule));
-      if (adminOnClientPorts) mountOnClientPort(app, seen, rule);
+      if (adminOnClientPorts) mountOnClientPort(app, entry, rule);
     };
     const admission = new Admission(service.maxNumSeqs, options.maxQueue);
     const { observer, answered } = observability;
@@ -112,18 +112,18 @@ export async function startServer(
       const fault = faults?.atPort(service.name);
       return fault ? portFailure(fault) : null;
     };
-    const told = { observer, answered, failure, mount, created, admission, hosts };
-    const app = createApp(service, { ...options, ...told });
+    const shared = { observer, answered, failure, mount, created, admission, hosts };
+    const app = createApp(service, { ...options, ...shared });
     const server = await listenOn(app, { host: options.host, port, writeTimeoutMs });
     const opening = { server, admission };
     opened.add(opening);
-    observed.add(seen);
+    observed.add(entry);
     admin.renew();
     return {
       url: urlOf(options.host, server),
       async close(): Promise<void> {
         opened.delete(opening);
-        observed.delete(seen);
+        observed.delete(entry);
         admin.renew();
         observability.close();
         await closePorts([opening], FAREWELL_MS);

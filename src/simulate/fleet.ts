@@ -84,7 +84,7 @@ export class SimulatedFleet {
       ...{ pool: this.#pool, clock, conversations, turns, clientOf, options: () => options },
       checkRoom() {},
       joins: async () => {},
-      tell: (notice) => this.#emitMember(notice),
+      notify: (notice) => this.#emitMember(notice),
       newId: (name) => `${name}.${++this.#ids}`,
       onLost: (conversation, tokens) => this.lostKv.lost(conversation, tokens),
     });

@@ -1,6 +1,6 @@
 /** Lets callers wait for blocks that are being written into a store's memory. */
 import type { BlockCatalog } from './catalog.ts';
-import type { AskedPrefix } from './held-prefix.ts';
+import type { PrefixQuery } from './held-prefix.ts';
 import { type StoreKey, storeKey } from './keys.ts';
 
 export class Arrivals {
@@ -30,7 +30,7 @@ export class Arrivals {
   }
 
   /** Waits for a prefix's blocks: those of full groups up to the first that is missing, then those of windowed groups. */
-  async ofPrefix({ hashes, groups }: Pick<AskedPrefix, 'hashes' | 'groups'>): Promise<void> {
+  async ofPrefix({ hashes, groups }: Pick<PrefixQuery, 'hashes' | 'groups'>): Promise<void> {
     const [full, windowed] = [true, false].map((isFull) =>
       [...groups.keys()].filter((group) => (groups[group]!.kind === 'full') === isFull),
     ) as [number[], number[]];

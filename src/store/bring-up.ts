@@ -3,7 +3,7 @@ import type { Prefetch } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { BlockCatalog } from './catalog.ts';
-import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
+import { heldPrefix, keysOf, type PrefixQuery } from './held-prefix.ts';
 import { partsOf, type StoreKey, storeKey } from './keys.ts';
 
 /** The tiers below memory. No call rejects. */
@@ -61,7 +61,7 @@ export class BringUp {
    * Finds the longest prefix over all tiers, brings its missing blocks into memory, and waits for them as the prefetch policy
    * says.
    */
-  async prefixOf(asked: AskedPrefix, worthMs: number | null): Promise<BroughtUp> {
+  async prefixOf(query: PrefixQuery, worthMs: number | null): Promise<BroughtUp> {
     const { catalog, arrivals, lower } = this.#deps;
     const kept: StoreKey[] = [];
     const up = new Set<StoreKey>();
@@ -69,18 +69,18 @@ export class BringUp {
     const raising: Promise<void>[] = [];
     let awaited = true;
     /** Blocks that arrive after the wait are not kept: nobody would release them. */
-    const came = (key: StoreKey) => {
+    const onArrival = (key: StoreKey) => {
       if (!awaited) return;
       catalog.keep([key]);
       up.add(key);
     };
-    const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
+    const all = query.groups.flatMap((_, group) => query.hashes.map((hash) => storeKey(hash, group)));
     const absent = all.filter((key) => catalog.state(key) === 'absent');
     const below = await lower.look(absent, worthMs);
-    const somewhere = heldPrefix(asked, (key) =>
+    const somewhere = heldPrefix(query, (key) =>
       catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
     );
-    const wanted = keysOf(somewhere, asked.hashes);
+    const wanted = keysOf(somewhere, query.hashes);
     lower.used(wanted);
     // Keep the blocks already in memory before making room for the rest, so that they are not evicted.
     kept.push(...wanted.filter((key) => catalog.state(key) === 'ready'));
@@ -97,16 +97,16 @@ export class BringUp {
         const slot = catalog.prepareStore(key, parent);
         if (slot === null) break;
         raised++;
-        raising.push(this.#load(key, slot, below, came));
+        raising.push(this.#load(key, slot, below, onArrival));
       }
     }
-    await this.#raised(raising, asked);
+    await this.#raised(raising, query);
     awaited = false;
     return { kept: [...kept, ...up], up, raised };
   }
 
   /** Resolves when all blocks have arrived, or when the prefetch policy stops waiting. */
-  async #raised(raising: readonly Promise<void>[], { hashes }: AskedPrefix): Promise<void> {
+  async #raised(raising: readonly Promise<void>[], { hashes }: PrefixQuery): Promise<void> {
     const { prefetch, clock, blockSize } = this.#deps;
     if (prefetch === 'best_effort') return;
     const all = Promise.all(raising);
@@ -118,11 +118,16 @@ export class BringUp {
     over.abort();
   }
 
-  async #load(key: StoreKey, slot: number, below: Raising, came: (key: StoreKey) => void): Promise<void> {
+  async #load(
+    key: StoreKey,
+    slot: number,
+    below: Raising,
+    onArrival: (key: StoreKey) => void,
+  ): Promise<void> {
     const { catalog, arrivals } = this.#deps;
     const isThere = await below.load(key, slot);
     catalog.completeStore(key, isThere);
-    if (isThere) came(key);
+    if (isThere) onArrival(key);
     arrivals.ended(key);
   }
 }

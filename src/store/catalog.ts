@@ -108,9 +108,9 @@ export class BlockCatalog {
     return block?.ready ? block.slot : null;
   }
 
-  /** Counts a lookup of a prefix of `asked` blocks, of which `found` were present. */
-  countLookup(asked: number, found: number): void {
-    this.counters.lookups += asked;
+  /** Counts a lookup of a prefix of `requested` blocks, of which `found` were present. */
+  countLookup(requested: number, found: number): void {
+    this.counters.lookups += requested;
     this.counters.hits += found;
   }
 
@@ -169,11 +169,11 @@ export class BlockCatalog {
     return slot;
   }
 
-  /** Ends prepareStore: the bytes have arrived (`came`), or will not. */
-  completeStore(key: Key, came: boolean): void {
+  /** Ends prepareStore: the bytes have arrived (`succeeded`), or will not. */
+  completeStore(key: Key, succeeded: boolean): void {
     const block = this.#blocks.get(key);
     invariant(block && !block.ready, () => `block ${key} was not being stored`);
-    if (came) {
+    if (succeeded) {
       block.ready = true;
       this.counters.stored++;
       this.#deps.onChange?.('stored', key);

@@ -60,7 +60,7 @@ export class FolderTier implements Tier {
   readonly #queue: WriteQueue;
   /** Files being removed. Writing one of them again waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
-  readonly #told = new Set<string>();
+  readonly #warned = new Set<string>();
   readonly #format: BlockFormat;
 
   /** For an opened folder. `othersBytes`: size of other namespaces' blocks. Throws ConfigError for a quota below one block. */
@@ -142,19 +142,19 @@ export class FolderTier implements Tier {
     const begunMs = clock.now();
     const name = this.#format.nameOf({ namespace, hash });
     if (name === null || !this.has(hash)) return false;
-    const wanted = bytesIn(into);
-    const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, wanted);
+    const numBytes = bytesIn(into);
+    const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, numBytes);
     try {
       const came = folder.readFor
-        ? await folder.readFor(name, fileBytesOf(wanted), take)
+        ? await folder.readFor(name, fileBytesOf(numBytes), take)
         : take(await folder.read(name));
       if (!came) return false;
       this.counters.read++;
-      this.counters.readBytes += wanted;
+      this.counters.readBytes += numBytes;
       this.counters.readMs += clock.now() - begunMs;
       return true;
     } catch (error) {
-      this.#tell(
+      this.#warn(
         'read',
         `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed instead`,
       );
@@ -163,7 +163,7 @@ export class FolderTier implements Tier {
   }
 
   /** Checks the file and copies its KV to `into`. */
-  #take(name: BlockName, file: Uint8Array | null, into: readonly Uint8Array[], wanted: number): boolean {
+  #take(name: BlockName, file: Uint8Array | null, into: readonly Uint8Array[], numBytes: number): boolean {
     const { folder } = this.#options;
     const { hash } = name;
     if (!file) {
@@ -172,10 +172,10 @@ export class FolderTier implements Tier {
       this.#forgotten(hash);
       return false;
     }
-    const kv = this.#format.decode(file, name, wanted);
+    const kv = this.#format.decode(file, name, numBytes);
     if ('wrong' in kv) {
       this.counters.broken++;
-      this.#tell(
+      this.#warn(
         'broken',
         `${folder.location}/${this.#format.nameOf(name)} is ignored and removed: ${kv.wrong}`,
       );
@@ -211,7 +211,7 @@ export class FolderTier implements Tier {
       await folder.write(this.#format.nameOf(name)!, file);
     } catch (error) {
       this.#leave(hash);
-      this.#tell(
+      this.#warn(
         'write',
         `${folder.location} cannot be written to (${messageOf(error)}): existing blocks are still read, and none are added until writing works again`,
       );
@@ -285,9 +285,9 @@ export class FolderTier implements Tier {
     this.#removing.set(hash, removed);
   }
 
-  #tell(kind: string, message: string): void {
-    if (this.#told.has(kind)) return;
-    this.#told.add(kind);
+  #warn(kind: string, message: string): void {
+    if (this.#warned.has(kind)) return;
+    this.#warned.add(kind);
     this.#options.onTrouble(message);
   }
 }

@@ -5,7 +5,7 @@ import { longestHit } from '../engine/prefix-lookup.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../engine/types.ts';
 import { type StoreKey, storeKey } from './keys.ts';
 
-export interface AskedPrefix {
+export interface PrefixQuery {
   hashes: readonly BlockHash[];
   /** What each KV cache group must have of a prefix. */
   groups: readonly KvCacheSpec[];
@@ -16,10 +16,10 @@ export interface AskedPrefix {
 }
 
 /** The longest prefix present: ids by group, null blocks where none is needed. `idOf` returns null for absent blocks. */
-export function heldPrefix(asked: AskedPrefix, idOf: (key: StoreKey) => BlockId | null): BlockIds {
-  const { groups, chunk, blockSize } = asked;
+export function heldPrefix(query: PrefixQuery, idOf: (key: StoreKey) => BlockId | null): BlockIds {
+  const { groups, chunk, blockSize } = query;
   const getCached = (hash: BlockHash, group: number) => idOf(storeKey(hash, group));
-  for (let { hashes } = asked; ; ) {
+  for (let { hashes } = query; ; ) {
     const ids = longestHit(groups, hashes, hashes.length, blockSize, getCached);
     const { length } = ids[0]!;
     if (length % chunk === 0) return ids;

@@ -44,7 +44,7 @@ export interface StoreApi {
     onEvents: (events: CacheEvent[], atMs: number) => void,
   ): Promise<void>;
   /** Turns onEvents on or off. When turned on, first reports what is present. */
-  reportEvents(wanted: boolean): Promise<void>;
+  reportEvents(enabled: boolean): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   setLink(link: LinkSpec | null): Promise<void>;
@@ -134,9 +134,9 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       parts = { transport, catalog, service, folder, server, lower, report, news: new BlockNews() };
     },
 
-    async reportEvents(wanted) {
+    async reportEvents(enabled) {
       const { catalog, folder, server, report } = running();
-      report.want(wanted, [
+      report.setEnabled(enabled, [
         ['CPU', [...catalog.ready()].map(([key]) => key)],
         ['DISK', [...(folder?.hashes() ?? [])]],
         ['REMOTE', [...(server?.hashes() ?? [])]],

@@ -13,7 +13,7 @@ export interface ServerNamespace {
   bytes: number;
 }
 
-export interface ServerLook {
+export interface ServerInspection {
   server: ListedServer;
   /** See Clock.sleep. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
@@ -38,10 +38,10 @@ interface Found {
 }
 
 /** Sorted by size, largest first. Rejects if the server does not answer or refuses, as do the functions below. */
-export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
+export async function listServer(inspection: ServerInspection): Promise<ServerNamespace[]> {
   const namespaces = new Map<string, ServerNamespace>();
-  for await (const found of blocksOf(look)) {
-    look.signal?.throwIfAborted();
+  for await (const found of blocksOf(inspection)) {
+    inspection.signal?.throwIfAborted();
     for (const { namespace, bytes } of found) {
       const known = namespaces.get(namespace) ?? { namespace, blocks: 0, bytes: 0 };
       const sum = known.bytes + (bytes ?? 0);
@@ -53,40 +53,43 @@ export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
 
 /** Reads every block and checks it as a loading store does. Removes nothing. */
 export async function verifyServer(
-  look: ServerLook,
+  inspection: ServerInspection,
 ): Promise<{ blocks: number; broken: { key: string; why: string }[] }> {
   let blocks = 0;
   const broken: { key: string; why: string }[] = [];
-  for await (const found of blocksOf(look)) {
+  for await (const found of blocksOf(inspection)) {
     for (let i = 0; i < found.length; i += READERS) {
-      look.signal?.throwIfAborted();
+      inspection.signal?.throwIfAborted();
       const some = found.slice(i, i + READERS);
-      for (const [j, why] of (await Promise.all(some.map((one) => wrongWith(look, one)))).entries())
+      for (const [j, why] of (await Promise.all(some.map((one) => wrongWith(inspection, one)))).entries())
         if (why !== null) broken.push({ key: some[j]!.key, why });
       blocks += some.length;
-      look.onProgress?.(blocks);
+      inspection.onProgress?.(blocks);
     }
   }
   return { blocks, broken };
 }
 
 /** Removes every block of every model. Other keys on the server are kept. */
-export async function clearServer(look: ServerLook): Promise<{ blocks: number; bytes: number }> {
+export async function clearServer(inspection: ServerInspection): Promise<{ blocks: number; bytes: number }> {
   let blocks = 0;
   let total = 0;
-  for await (const found of blocksOf(look)) {
-    look.signal?.throwIfAborted();
-    await answered(look, look.server.remove(found.map(({ key }) => key)));
+  for await (const found of blocksOf(inspection)) {
+    inspection.signal?.throwIfAborted();
+    await answered(inspection, inspection.server.remove(found.map(({ key }) => key)));
     for (const { bytes } of found) total += bytes ?? 0;
     blocks += found.length;
-    look.onProgress?.(blocks);
+    inspection.onProgress?.(blocks);
   }
   return { blocks, bytes: total };
 }
 
-async function wrongWith(look: ServerLook, { key, namespace, hash, bytes }: Found): Promise<string | null> {
+async function wrongWith(
+  inspection: ServerInspection,
+  { key, namespace, hash, bytes }: Found,
+): Promise<string | null> {
   if (bytes !== null && bytes > MOST_BLOCK_BYTES) return `it has ${bytes} bytes, more than any block`;
-  const value = await answered(look, look.server.get(key, MOST_BLOCK_BYTES));
+  const value = await answered(inspection, inspection.server.get(key, MOST_BLOCK_BYTES));
   // It has expired meanwhile, or somebody removed it.
   if (!value) return null;
   if ('wrong' in value) return value.wrong;
@@ -95,32 +98,32 @@ async function wrongWith(look: ServerLook, { key, namespace, hash, bytes }: Foun
 }
 
 /** The blocks on the server, each once. */
-async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
-  const seen = new Set<string>();
-  const scan = look.server.scan(BLOCK_KEYS)[Symbol.asyncIterator]();
+async function* blocksOf(inspection: ServerInspection): AsyncIterable<Found[]> {
+  const listed = new Set<string>();
+  const scan = inspection.server.scan(BLOCK_KEYS)[Symbol.asyncIterator]();
   for (;;) {
-    const { done, value } = await answered(look, scan.next());
+    const { done, value } = await answered(inspection, scan.next());
     if (done) return;
     const found: Found[] = [];
     for (const { key, bytes } of value) {
-      const block = seen.has(key) ? null : blockAt(key);
+      const block = listed.has(key) ? null : blockAt(key);
       if (!block) continue;
-      seen.add(key);
+      listed.add(key);
       found.push({ key, bytes, ...block });
     }
     yield found;
   }
 }
 
-async function answered<T>(look: ServerLook, answer: Promise<T>): Promise<T> {
+async function answered<T>(inspection: ServerInspection, answer: Promise<T>): Promise<T> {
   try {
-    return await inTime(answer, PATIENCE_MS, look, () => {
+    return await inTime(answer, PATIENCE_MS, inspection, () => {
       throw new TransferError(`no answer within ${PATIENCE_MS / 1000} s`);
     });
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     throw new TransferError(
-      `${look.server.location} is unavailable (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
+      `${inspection.server.location} is unavailable (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
     );
   }
 }

@@ -7,29 +7,29 @@ type Kind = 'stored' | 'removed';
 
 export class StoreReport {
   readonly #blockSize: number;
-  readonly #tell: (events: CacheEvent[]) => void;
-  #wanted = false;
+  readonly #onEvents: (events: CacheEvent[]) => void;
+  #enabled = false;
   /** In order. Consecutive changes with the same kind, medium and group are merged. */
   #changes: { kind: Kind; medium: Medium; group: number; hashes: BlockHash[] }[] = [];
 
-  /** `tell` is called once per microtask with all changes. */
-  constructor(blockSize: number, tell: (events: CacheEvent[]) => void) {
+  /** `onEvents` is called once per microtask with all changes. */
+  constructor(blockSize: number, onEvents: (events: CacheEvent[]) => void) {
     this.#blockSize = blockSize;
-    this.#tell = tell;
+    this.#onEvents = onEvents;
   }
 
   /** Enables or disables reports. When enabled, first reports the keys that are present, by medium. */
-  want(wanted: boolean, there: readonly (readonly [Medium, readonly StoreKey[]])[]): void {
-    this.#wanted = wanted;
+  setEnabled(enabled: boolean, present: readonly (readonly [Medium, readonly StoreKey[]])[]): void {
+    this.#enabled = enabled;
     this.#changes = [];
-    if (!wanted) return;
-    for (const [medium, keys] of there) for (const key of keys) this.#add('stored', medium, key);
+    if (!enabled) return;
+    for (const [medium, keys] of present) for (const key of keys) this.#add('stored', medium, key);
   }
 
   readonly changedIn = (medium: Medium) => (kind: Kind, key: StoreKey) => this.#add(kind, medium, key);
 
   #add(kind: Kind, medium: Medium, key: StoreKey): void {
-    if (!this.#wanted) return;
+    if (!this.#enabled) return;
     if (this.#changes.length === 0) queueMicrotask(() => this.#flush());
     const { hash, group } = partsOf(key);
     const last = this.#changes.at(-1);
@@ -41,7 +41,7 @@ export class StoreReport {
     const changes = this.#changes;
     this.#changes = [];
     if (changes.length === 0) return;
-    this.#tell(
+    this.#onEvents(
       changes.map(({ kind, medium, group, hashes: blockHashes }): CacheEvent => {
         if (kind === 'removed') return { kind, group, blockHashes, medium };
         const unknown = { parentBlockHash: null, tokenIds: [] };

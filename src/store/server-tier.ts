@@ -51,11 +51,11 @@ export class ServerTier implements Tier {
   readonly #format: BlockFormat;
   readonly #known: Lru;
   readonly #queue: WriteQueue;
-  readonly #told = new Set<string>();
+  readonly #warned = new Set<string>();
   #reading = 0;
   readonly #readers: (() => void)[] = [];
   #restUntilMs = 0;
-  #outageToldMs = Number.NEGATIVE_INFINITY;
+  #outageWarnedMs = Number.NEGATIVE_INFINITY;
   /** An outage has been reported, and not yet its end. */
   #outage = false;
 
@@ -73,7 +73,7 @@ export class ServerTier implements Tier {
   static async open(options: ServerTierOptions): Promise<ServerTier> {
     const tier = new ServerTier(options);
     try {
-      await tier.#ask(() => options.server.has([`${BLOCK_KEYS}${options.namespace}`]));
+      await tier.#call(() => options.server.has([`${BLOCK_KEYS}${options.namespace}`]));
     } catch (error) {
       if (error instanceof ConfigError) throw error;
     }
@@ -101,14 +101,14 @@ export class ServerTier implements Tier {
   async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
     const { namespace, server } = this.#options;
     const there = new Set(hashes.filter((hash) => this.#queue.has(hash)));
-    const asked = hashes.flatMap((hash) => {
+    const requested = hashes.flatMap((hash) => {
       const key = there.has(hash) ? null : this.#format.nameOf({ namespace, hash });
       return key === null ? [] : [{ hash, key }];
     });
-    if (asked.length === 0 || this.isResting) return there;
+    if (requested.length === 0 || this.isResting) return there;
     try {
-      const found = await this.#ask(() => server.has(asked.map(({ key }) => key)));
-      for (const [i, { hash }] of asked.entries()) {
+      const found = await this.#call(() => server.has(requested.map(({ key }) => key)));
+      for (const [i, { hash }] of requested.entries()) {
         if (found[i]) this.#know(hash);
         else this.#forget(hash);
         if (found[i]) there.add(hash);
@@ -122,11 +122,11 @@ export class ServerTier implements Tier {
   async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
     if (this.#queue.copy(hash, into)) return true;
     const { clock } = this.#options;
-    const askedMs = clock.now();
+    const sentMs = clock.now();
     if (this.#reading < READERS) this.#reading++;
     else await new Promise<void>((resolve) => this.#readers.push(resolve));
     try {
-      const late = clock.now() - askedMs > ANSWER_MS;
+      const late = clock.now() - sentMs > ANSWER_MS;
       return !late && (await this.#fetch(hash, into));
     } catch {
       return false;
@@ -160,7 +160,7 @@ export class ServerTier implements Tier {
     const begunMs = clock.now();
     const bytes = bytesIn(into);
     const most = HEAD_BYTES + bytes;
-    const value = await this.#ask(() => server.get(key, most));
+    const value = await this.#call(() => server.get(key, most));
     if (!value) {
       this.#forget(hash);
       return false;
@@ -171,8 +171,8 @@ export class ServerTier implements Tier {
     if ('wrong' in kv) {
       this.counters['wrong' in foreign ? 'foreign' : 'broken']++;
       this.#forget(hash);
-      this.#tell('broken', `${server.location}: ${key} is ignored and removed: ${kv.wrong}`);
-      await this.#ask(() => server.remove([key]));
+      this.#warn('broken', `${server.location}: ${key} is ignored and removed: ${kv.wrong}`);
+      await this.#call(() => server.remove([key]));
       return false;
     }
     let at = 0;
@@ -190,11 +190,11 @@ export class ServerTier implements Tier {
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<true> {
     const { server, namespace, ttlMs } = this.#options;
     const name = { namespace, hash };
-    const refused = await this.#ask(() =>
+    const refused = await this.#call(() =>
       server.set(this.#format.nameOf(name)!, this.#format.encode(name, kv), ttlMs),
     );
     if (refused !== null) {
-      this.#tell(
+      this.#warn(
         'write',
         `${server.location} does not take blocks (${refused}): existing blocks are still read, and none are added until writing works again`,
       );
@@ -205,7 +205,7 @@ export class ServerTier implements Tier {
   }
 
   /** Rejects if there is no answer in time; the server is then left alone for REST_MS. */
-  async #ask<T>(question: () => Promise<T>): Promise<T> {
+  async #call<T>(question: () => Promise<T>): Promise<T> {
     try {
       const answer = await inTime(question(), ANSWER_MS, this.#options.clock, () => {
         throw new TransferError(`no answer within ${ANSWER_MS / 1000} s`);
@@ -233,8 +233,8 @@ export class ServerTier implements Tier {
     this.counters.outages++;
     // Do not wait for, or keep memory for, outstanding answers.
     server.drop();
-    if (now - this.#outageToldMs < TELL_MS) return;
-    this.#outageToldMs = now;
+    if (now - this.#outageWarnedMs < TELL_MS) return;
+    this.#outageWarnedMs = now;
     this.#outage = true;
     onTrouble(
       `${server.location} is unavailable (${messageOf(error)}): requests continue without it, and it is tried again every ${REST_MS / 1000} s`,
@@ -254,9 +254,9 @@ export class ServerTier implements Tier {
     this.#options.onChange?.('removed', hash);
   }
 
-  #tell(kind: string, message: string): void {
-    if (this.#told.has(kind)) return;
-    this.#told.add(kind);
+  #warn(kind: string, message: string): void {
+    if (this.#warned.has(kind)) return;
+    this.#warned.add(kind);
     this.#options.onTrouble(message);
   }
 }

@@ -20,7 +20,7 @@ import { BringUp, type LowerTier, NOTHING_BELOW } from './bring-up.ts';
 import type { BlockCatalog } from './catalog.ts';
 import { heldPrefix, keysOf } from './held-prefix.ts';
 import { type StoreKey, storeKey } from './keys.ts';
-import { OffersSeen } from './offers-seen.ts';
+import { OfferTracker } from './offer-tracker.ts';
 
 export interface StoreServiceDeps {
   transport: ServingTransport;
@@ -85,7 +85,7 @@ export class StoreService {
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
   readonly #arrivals: Arrivals;
-  readonly #offersSeen: OffersSeen;
+  readonly #offers: OfferTracker;
   /** Unfinished READs of offers, by engine and offer. */
   readonly #reading = new Map<string, Map<string, AbortController>>();
 
@@ -94,7 +94,7 @@ export class StoreService {
     this.#clock = clock;
     this.#catalog = catalog;
     this.#arrivals = new Arrivals(catalog);
-    this.#offersSeen = new OffersSeen(clock);
+    this.#offers = new OfferTracker(clock);
     this.#lower = lower;
     const { blockSize } = transport.identity;
     this.#bringUp =
@@ -134,13 +134,13 @@ export class StoreService {
 
   async #lookup(from: string, lookup: StoreLookup): Promise<void> {
     const { leaseId, hashes, wait, after, worthMs = null, groups = this.#allOfGroups, chunk = 1 } = lookup;
-    if (after && this.#engines.has(after.engineId)) await this.#offersSeen.until(after);
-    const asked = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
+    if (after && this.#engines.has(after.engineId)) await this.#offers.until(after);
+    const query = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
-    const { kept, up, raised } = (await this.#bringUp?.prefixOf(asked, worthMs)) ?? NOTHING_BELOW;
+    const { kept, up, raised } = (await this.#bringUp?.prefixOf(query, worthMs)) ?? NOTHING_BELOW;
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
-    if (wait) await this.#arrivals.ofPrefix(asked);
-    const blockIds = heldPrefix(asked, (key) => {
+    if (wait) await this.#arrivals.ofPrefix(query);
+    const blockIds = heldPrefix(query, (key) => {
       const slot = this.#catalog.slotOf(key);
       return slot === null ? null : slot + 1;
     });
@@ -166,20 +166,20 @@ export class StoreService {
   /** Reads the offered blocks that the store lacks, as far as there is room, and answers the offer. */
   async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
-    this.#offersSeen.seen(from, offer.number);
+    this.#offers.received(from, offer.number);
     // A duplicate: answering it now would end the offer while it is being read.
     if (this.#reading.get(from)?.has(offer.offerId)) return;
     const remote = this.#engines.get(from);
     const taken = remote ? this.#roomFor(offer) : [];
-    let came = false;
-    if (remote && taken.length > 0) came = await this.#read(remote, offer.offerId, taken);
+    let succeeded = false;
+    if (remote && taken.length > 0) succeeded = await this.#read(remote, offer.offerId, taken);
     for (const { key, slot, parent } of taken) {
-      this.#catalog.completeStore(key, came);
-      if (came) this.#lower?.stored(key, slot, parent);
+      this.#catalog.completeStore(key, succeeded);
+      if (succeeded) this.#lower?.stored(key, slot, parent);
       this.#arrivals.ended(key);
     }
-    this.counters[came ? 'taken' : 'lost'] += taken.length;
-    const read = came ? taken.map(({ group, place, slot }) => [group, place, slot + 1] as const) : [];
+    this.counters[succeeded ? 'taken' : 'lost'] += taken.length;
+    const read = succeeded ? taken.map(({ group, place, slot }) => [group, place, slot + 1] as const) : [];
     this.#say(from, { kind: 'store_taken', offerId: offer.offerId, taken: read });
   }
 
@@ -264,7 +264,7 @@ export class StoreService {
 
   #gone(engineId: string): void {
     this.#engines.delete(engineId);
-    this.#offersSeen.gone(engineId);
+    this.#offers.engineGone(engineId);
     for (const [name, { readerId }] of this.#leases) if (readerId === engineId) this.#endLease(name);
     for (const reading of this.#reading.get(engineId)?.values() ?? []) reading.abort();
     this.#reading.delete(engineId);

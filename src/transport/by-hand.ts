@@ -21,7 +21,7 @@ export interface HandCopyPlan {
    * To run both halves concurrently: two Int32 that count the copies done by 'out' and by 'in'. Both plans must have the same
    * `copies`. A half that is done continues until the other is done or has failed. null: run alone.
    */
-  beside: SharedArrayBuffer | null;
+  progress: SharedArrayBuffer | null;
 }
 
 /** One copy of all blocks; times in ms, on the engine's clock. */
@@ -36,17 +36,17 @@ export interface HandCopy {
 
 /** Copies all blocks `plan.copies` times or more. Rejects if the memory does. */
 export async function copyByHand(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): Promise<HandCopy[]> {
-  const made = plan.beside && new Int32Array(plan.beside);
+  const done = plan.progress && new Int32Array(plan.progress);
   const [own, other] = plan.half === 'out' ? [0, 1] : [1, 0];
   const copies: HandCopy[] = [];
   try {
     do {
       copies.push(await copyOnce(memory, plan, clock));
-      if (made) Atomics.add(made, own!, 1);
-    } while (copies.length < plan.copies || (made && Atomics.load(made, other!) < plan.copies));
+      if (done) Atomics.add(done, own!, 1);
+    } while (copies.length < plan.copies || (done && Atomics.load(done, other!) < plan.copies));
   } catch (error) {
     // Otherwise the other half would never stop.
-    if (made) Atomics.store(made, own!, plan.copies);
+    if (done) Atomics.store(done, own!, plan.copies);
     throw error;
   }
   return copies;
@@ -67,7 +67,7 @@ async function copyOnce(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): 
 }
 
 /** The copies that lie entirely within the time in which the other half ran. */
-export function copiesBeside(copies: readonly HandCopy[], others: readonly HandCopy[]): HandCopy[] {
+export function overlappingCopies(copies: readonly HandCopy[], others: readonly HandCopy[]): HandCopy[] {
   const from = others[0]?.startMs ?? Number.POSITIVE_INFINITY;
   const until = others.at(-1)?.endMs ?? 0;
   return copies.filter(({ startMs, endMs }) => startMs >= from && endMs <= until);

@@ -20,12 +20,12 @@ export async function inTime<T, L>(
   clock: Pick<Clock, 'sleep'>,
   late: () => L,
 ): Promise<T | L> {
-  const over = new AbortController();
+  const done = new AbortController();
   try {
-    const first = await Promise.race([work, clock.sleep(ms, over.signal).then((): typeof LATE => LATE)]);
+    const first = await Promise.race([work, clock.sleep(ms, done.signal).then((): typeof LATE => LATE)]);
     return first === LATE ? late() : first;
   } finally {
-    over.abort();
+    done.abort();
   }
 }
 
@@ -36,14 +36,14 @@ export async function unlessSilent<T>(
   clock: Clock,
   late: () => void,
 ): Promise<T> {
-  const over = new AbortController();
-  void silence(clock, silenceMs, () => 0, over.signal).then((isSilent) => {
+  const done = new AbortController();
+  void silence(clock, silenceMs, () => 0, done.signal).then((isSilent) => {
     if (isSilent) late();
   });
   try {
     return await work;
   } finally {
-    over.abort();
+    done.abort();
   }
 }
 

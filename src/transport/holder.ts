@@ -144,10 +144,10 @@ export class HolderHalf {
     const { signal } = transfer;
     const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
-    const over = new AbortController();
+    const done = new AbortController();
     // Send no signs of life for an aborted READ, however long its last gather takes.
-    signal.addEventListener('abort', () => over.abort(), { once: true });
-    void this.#sendAlive(read, over.signal);
+    signal.addEventListener('abort', () => done.abort(), { once: true });
+    void this.#sendAlive(read, done.signal);
     try {
       end = (await opened.send(sending)) ?? end;
       await sending.posted;
@@ -160,18 +160,18 @@ export class HolderHalf {
           }
         : { outcome: 'failed', message: `the holder could not send its blocks: ${messageOf(error)}` };
     }
-    over.abort();
+    done.abort();
     connection.transfers.delete(read.transferId);
     opened.finished();
     if (!signal.aborted) this.#end(read, end.outcome, end.message);
     if (end.outcome === 'dead' && this.#connection === connection) this.close();
   }
 
-  async #sendAlive({ epoch, transferId }: ReadMessage | StreamMessage, over: AbortSignal): Promise<void> {
+  async #sendAlive({ epoch, transferId }: ReadMessage | StreamMessage, done: AbortSignal): Promise<void> {
     const { clock, silenceMs } = this.#deps;
     for (;;) {
-      await clock.sleep(silenceMs / ALIVE_SIGNS, over);
-      if (over.aborted) return;
+      await clock.sleep(silenceMs / ALIVE_SIGNS, done);
+      if (done.aborted) return;
       this.#deps.post({ kind: 'alive', epoch, transferId });
     }
   }

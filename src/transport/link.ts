@@ -126,7 +126,7 @@ export class LinkQueue {
 export class ActiveLink {
   readonly #spec: () => LinkSpec | null;
   readonly #clock: Clock;
-  #made: LinkSpec | null = null;
+  #queueSpec: LinkSpec | null = null;
   #queue: LinkQueue | null = null;
 
   constructor(spec: () => LinkSpec | null, clock: Clock) {
@@ -137,8 +137,8 @@ export class ActiveLink {
   /** null if no link is modelled. */
   get queue(): LinkQueue | null {
     const spec = this.#spec();
-    if (spec !== this.#made) {
-      this.#made = spec;
+    if (spec !== this.#queueSpec) {
+      this.#queueSpec = spec;
       this.#queue = spec && new LinkQueue(spec, this.#clock);
     }
     return this.#queue;

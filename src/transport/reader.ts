@@ -75,10 +75,10 @@ export class ReaderHalf {
     const onAbort = () => this.#fail(transfer, 'the READ was aborted.');
     signal?.addEventListener('abort', onAbort);
     if (signal?.aborted) onAbort();
-    const over = new AbortController();
-    void this.#watch(transfer, over.signal);
+    const done = new AbortController();
+    void this.#watch(transfer, done.signal);
     const ended = await transfer.result;
-    over.abort();
+    done.abort();
     signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
     // More may have been lost, e.g. slots of the slab: start over with a new connection.
@@ -87,10 +87,10 @@ export class ReaderHalf {
   }
 
   /** Ends the transfer if its holder is silent. */
-  async #watch(transfer: Transfer, over: AbortSignal): Promise<void> {
+  async #watch(transfer: Transfer, done: AbortSignal): Promise<void> {
     const { clock, silenceMs } = this.#deps;
     const news = () => transfer.news;
-    while (await silence(clock, silenceMs, news, over)) {
+    while (await silence(clock, silenceMs, news, done)) {
       if (!transfer.awaitsHolder) return;
       const { engineId } = transfer.request.remote;
       this.#cancel(transfer);

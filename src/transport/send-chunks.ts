@@ -106,18 +106,18 @@ export class ChunkSending {
   async #slot(failed: AbortSignal): Promise<number | null> {
     const { ring } = this.#to;
     if (ring.hasFree) return ring.acquire(this.signal);
-    const over = new AbortController();
-    const taken = ring.acquire(AbortSignal.any([this.signal, failed])).finally(() => over.abort());
-    if (await Promise.race([taken.then(() => false), this.#creditLost(over.signal)]))
+    const done = new AbortController();
+    const taken = ring.acquire(AbortSignal.any([this.signal, failed])).finally(() => done.abort());
+    if (await Promise.race([taken.then(() => false), this.#creditLost(done.signal)]))
       throw new CreditLostError();
     return taken;
   }
 
   /** Resolves true when no credit came for too long; false if the signal aborts first. */
-  async #creditLost(over: AbortSignal): Promise<boolean> {
+  async #creditLost(done: AbortSignal): Promise<boolean> {
     const { clock, silenceMs } = this.#deps;
     const { ring } = this.#to;
-    while (await silence(clock, silenceMs, () => ring.news, over)) {
+    while (await silence(clock, silenceMs, () => ring.news, done)) {
       // The reader cannot return slots of chunks that are still being gathered or are on a slow link.
       if (ring.allAnnounced) return true;
     }

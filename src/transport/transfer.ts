@@ -52,7 +52,7 @@ export class Transfer {
   readonly #resolve: (result: TransferResult) => void;
   readonly #now: () => number;
   readonly #startedAt: number;
-  readonly #seen = new Set<number>();
+  readonly #received = new Set<number>();
   /** For a streamed READ: intervals in which bytes of its chunks were moving. */
   readonly #moving: [startMs: number, endMs: number][] = [];
   #blocks = 0;
@@ -132,8 +132,8 @@ export class Transfer {
         wrong: `chunk ${index} has ${byteLength} bytes for ${count} block(s) of ${blockBytes[group]}`,
       };
     }
-    if (this.#seen.has(index)) return 'seen';
-    this.#seen.add(index);
+    if (this.#received.has(index)) return 'seen';
+    this.#received.add(index);
     this.#chunksInWork += 1;
     return { localIds };
   }
@@ -159,10 +159,10 @@ export class Transfer {
   #settle(): void {
     if (this.#chunksInWork > 0) return;
     if (this.#end === null && this.#allPosted) {
-      const wanted = this.request.pairs.length;
-      this.#lost = this.#blocks !== wanted;
+      const expected = this.request.pairs.length;
+      this.#lost = this.#blocks !== expected;
       this.#end = this.#lost
-        ? { outcome: 'failed', message: `the holder sent ${this.#blocks} of ${wanted} blocks.` }
+        ? { outcome: 'failed', message: `the holder sent ${this.#blocks} of ${expected} blocks.` }
         : { outcome: 'done', message: '' };
     }
     if (this.#end === null) return;
@@ -170,7 +170,7 @@ export class Transfer {
       ...this.#end,
       bytes: this.bytes,
       blocks: this.#blocks,
-      chunks: this.#seen.size,
+      chunks: this.#received.size,
       descriptors: this.#descriptors,
       wallMs: this.#now() - this.#startedAt,
       movingMs: this.request.streamed ? coveredMs(this.#moving) : null,

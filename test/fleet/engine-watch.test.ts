@@ -8,10 +8,10 @@ it('store notices sent before anyone listens are replayed to every listener; lat
   const heard: string[][] = [[], []];
   const listen = (who: number) =>
     watch.listen((notice) => heard[who]!.push(notice.kind === 'store' ? notice.message : notice.kind));
-  watch.tell({ kind: 'alive', engineId: 'prefill-0', role: 'prefill', replaces: null });
-  watch.tell(store('early'));
+  watch.notify({ kind: 'alive', engineId: 'prefill-0', role: 'prefill', replaces: null });
+  watch.notify(store('early'));
   listen(0);
-  watch.tell(store('late'));
+  watch.notify(store('late'));
   listen(1);
   expect(heard).toEqual([['early', 'late'], ['early']]);
 });

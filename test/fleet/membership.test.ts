@@ -43,7 +43,7 @@ async function world(
     clientOf: (engine) => engine,
     checkRoom: () => own.room(),
     joins: ({ engineId }) => own.gate(engineId),
-    tell: (notice) => void notices.push(notice),
+    notify: (notice) => void notices.push(notice),
     newId: (name) => name,
   });
   const running = () => threads.flatMap((thread) => (thread.running ? [thread.name] : []));

@@ -25,14 +25,14 @@ test('no load is reported if nobody listens', () => {
 
 test('the first report is sent at once, later ones at most every 5 ms while steps follow', () => {
   const report = new LoadReport();
-  report.want(true);
+  report.setEnabled(true);
   const told = [0, 1, 4, 5, 6, 10].filter((atMs) => report.take(queues(1), atMs, false) !== null);
   expect(told).toEqual([0, 5, 10]);
 });
 
 test('an engine that goes idle reports changes at once and never repeats a report', () => {
   const report = new LoadReport();
-  report.want(true);
+  report.setEnabled(true);
   report.take(queues(1), 0, false);
   expect(report.take(queues(0), 1, true)).toMatchObject({ running: 0, atMs: 1 });
   expect(report.take(queues(0), 2, true)).toBeNull();
@@ -40,7 +40,7 @@ test('an engine that goes idle reports changes at once and never repeats a repor
 
 test('each prompt, token and finished request counts once, and all rates decay', () => {
   const report = new LoadReport();
-  report.want(true);
+  report.setEnabled(true);
   report.add([output('a', 1), output('b', 1)], 1000);
   report.add([output('a', 1, true)], 1000);
   const rates = { promptTokensPerSecond: 40, generationTokensPerSecond: 3, endedPerSecond: 1 };
@@ -52,7 +52,7 @@ test('each prompt, token and finished request counts once, and all rates decay',
 
 test('prompts scheduled before listening began are not counted', () => {
   const report = new LoadReport();
-  report.want(true, 500);
+  report.setEnabled(true, 500);
   report.add([output('before', 1, false, 499), output('since', 1, false, 500)], 600);
   expect(report.take(queues(2), 600, false)).toMatchObject({
     promptTokensPerSecond: 20,

@@ -45,7 +45,7 @@ describe('admission of requests', () => {
       });
     const records: RequestRecord[] = [];
     const observer = {
-      asked: () => {},
+      requested: () => {},
       token: () => {},
       finished: (record: RequestRecord) => void records.push(record),
     };

@@ -18,7 +18,7 @@ const options = {
   cacheConfig: { block_size: '16', num_gpu_blocks: '100' },
   kvCacheMetrics: false,
 };
-const idle = { asked() {}, token() {}, finished() {} };
+const idle = { requested() {}, token() {}, finished() {} };
 const make = () => new EngineMetrics(options);
 const read = async (metrics: { text(): Promise<string> }) => parseExposition(await metrics.text());
 
@@ -328,7 +328,7 @@ describe('the HTTP responses of a port', () => {
       const stub = new StubService('engine');
       const { answered } = metrics;
       const observer =
-        metrics instanceof EngineMetrics ? { ...idle, asked: metrics.asked.bind(metrics) } : metrics;
+        metrics instanceof EngineMetrics ? { ...idle, requested: metrics.requested.bind(metrics) } : metrics;
       const app = stubApp(stub, { answered, observer, apiKey: 'k' });
       const key = { Authorization: 'Bearer k' };
       await app.request(CHAT, post({ ...hello, n: 2, temperature: 1 }, key));

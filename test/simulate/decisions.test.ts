@@ -140,7 +140,7 @@ class PolicyFleet {
       node.core.onCacheEvent = (event) =>
         views.cached({ engineId: seat.name, events: [event], atMs: this.#clock.now() });
       const loads = new LoadReport();
-      loads.want(true);
+      loads.setEnabled(true);
       const step = node.step.bind(node);
       node.step = async () => {
         const outputs = await step();

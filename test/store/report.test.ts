@@ -20,21 +20,21 @@ it('a store reports nothing until it is wanted, and then first the blocks that a
   report.changedIn('CPU')('stored', 'a');
   await null;
   expect(told).toEqual([]);
-  report.want(true, [
+  report.setEnabled(true, [
     ['CPU', ['a', 'b']],
     ['DISK', []],
   ]);
   await null;
   expect(told.map(short)).toEqual([['stored CPU a,b']]);
   report.changedIn('CPU')('removed', 'a');
-  report.want(false, []);
+  report.setEnabled(false, []);
   await null;
   expect(told).toHaveLength(1);
 });
 
 it('a store puts simultaneous changes into one batch, with one event for neighbours of the same kind', async () => {
   const { told, report } = reported();
-  report.want(true, []);
+  report.setEnabled(true, []);
   const [memory, folder] = [report.changedIn('CPU'), report.changedIn('DISK')];
   memory('stored', 'a');
   memory('stored', 'b');

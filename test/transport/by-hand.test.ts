@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { copiesBeside, copyByHand, type HandCopy, type HandCopyPlan } from '../../src/transport/by-hand.ts';
+import {
+  copyByHand,
+  type HandCopy,
+  type HandCopyPlan,
+  overlappingCopies,
+} from '../../src/transport/by-hand.ts';
 import { realClock, TestMemory } from './helpers.ts';
 
 const BLOCK = 96;
@@ -10,7 +15,7 @@ const plan = (more: Partial<HandCopyPlan> & Pick<HandCopyPlan, 'half'>): HandCop
   blockIds: ids,
   chunkBytes: 2 * BLOCK,
   copies: 1,
-  beside: null,
+  progress: null,
   ...more,
 });
 
@@ -35,13 +40,13 @@ describe('a transfer without the protocol', () => {
     const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
     const from = new TestMemory({ blockBytes: [BLOCK], delay });
     const to = new TestMemory({ blockBytes: [BLOCK], delay: slow });
-    const beside = new SharedArrayBuffer(8);
+    const progress = new SharedArrayBuffer(8);
     const slab = new SharedArrayBuffer(4 * BLOCK);
     const [out, back] = await Promise.all([
-      copyByHand(from, plan({ half: 'out', slab, beside, copies: 3 }), realClock),
-      copyByHand(to, plan({ half: 'in', slab, beside, copies: 3 }), realClock),
+      copyByHand(from, plan({ half: 'out', slab, progress, copies: 3 }), realClock),
+      copyByHand(to, plan({ half: 'in', slab, progress, copies: 3 }), realClock),
     ]);
-    expect([...new Int32Array(beside)]).toEqual([out.length, back.length]);
+    expect([...new Int32Array(progress)]).toEqual([out.length, back.length]);
     expect(back.length).toBe(3);
     expect(out.length).toBeGreaterThan(3);
   });
@@ -53,10 +58,10 @@ describe('a transfer without the protocol', () => {
     from.onGather = () => {
       throw new Error('the device is gone');
     };
-    const beside = new SharedArrayBuffer(8);
+    const progress = new SharedArrayBuffer(8);
     const [out, back] = await Promise.allSettled([
-      copyByHand(from, plan({ half: 'out', beside, copies: 3 }), realClock),
-      copyByHand(to, plan({ half: 'in', beside, copies: 3 }), realClock),
+      copyByHand(from, plan({ half: 'out', progress, copies: 3 }), realClock),
+      copyByHand(to, plan({ half: 'in', progress, copies: 3 }), realClock),
     ]);
     expect(out.status).toBe('rejected');
     expect(back).toMatchObject({ status: 'fulfilled', value: { length: 3 } });
@@ -66,9 +71,9 @@ describe('a transfer without the protocol', () => {
     const copy = (startMs: number, endMs: number): HandCopy => ({ startMs, endMs, deviceMs: 1, slabMs: 1 });
     const out = [copy(0, 2), copy(2, 4), copy(4, 6)];
     const back = [copy(1, 5)];
-    expect(copiesBeside(out, back)).toEqual([copy(2, 4)]);
-    expect(copiesBeside(back, out)).toEqual(back);
-    expect(copiesBeside(out, [])).toEqual([]);
+    expect(overlappingCopies(out, back)).toEqual([copy(2, 4)]);
+    expect(overlappingCopies(back, out)).toEqual(back);
+    expect(overlappingCopies(out, [])).toEqual([]);
   });
 
   it('fails with the error of the memory', async () => {

@@ -111,7 +111,7 @@ const generateSchema = z.object(
 );
 
 /** What a request asks for, in one form for all endpoints. */
-export interface Asked {
+export interface ParsedRequest {
   /** null: not given, or '' (the same in vLLM). */
   model: string | null;
   /** One or more, answered at the same time. */
@@ -150,14 +150,14 @@ export interface Asked {
   requestId: string | null;
 }
 
-export function askedByChat(body: unknown): Asked {
+export function parseChat(body: unknown): ParsedRequest {
   const fields = checked(chatSchema, body);
   const maxTokens = fields.max_completion_tokens ?? fields.max_tokens ?? null;
   if (fields.top_logprobs && !fields.logprobs) {
     throw new HttpError(400, 'top_logprobs is given, but logprobs is not true: set logprobs', 'top_logprobs');
   }
   return {
-    ...asked(fields, fields),
+    ...parsed(fields, fields),
     prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage), end: promptEndOf(fields) }],
     addSpecialTokens: specialTokensOf(fields.add_special_tokens, 'messages'),
     promptField: 'messages',
@@ -167,10 +167,10 @@ export function askedByChat(body: unknown): Asked {
   };
 }
 
-export function askedByCompletion(body: unknown): Asked {
+export function parseCompletion(body: unknown): ParsedRequest {
   const fields = checked(completionSchema, body);
   const prompts = promptsOf(fields.prompt);
-  const common = asked(fields, fields);
+  const common = parsed(fields, fields);
   return {
     ...common,
     prompts,
@@ -181,11 +181,11 @@ export function askedByCompletion(body: unknown): Asked {
   };
 }
 
-export function askedByGenerate(body: unknown): Asked {
+export function parseGenerate(body: unknown): ParsedRequest {
   const fields = checked(generateSchema, body);
   const sampling = fields.sampling_params;
   const inside = sampling.extra_args?.kv_transfer_params ?? null;
-  const common = asked(fields, sampling);
+  const common = parsed(fields, sampling);
   return {
     ...common,
     kvTransferParams: common.kvTransferParams ?? inside,
@@ -203,10 +203,10 @@ type RequestFields = z.output<z.ZodObject<typeof requestFields>>;
 type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
 
 /** Throws HttpError 400. */
-function asked(
+function parsed(
   request: RequestFields,
   s: SamplingFields,
-): Omit<Asked, 'prompts' | 'addSpecialTokens' | 'promptField' | 'topLogprobs'> {
+): Omit<ParsedRequest, 'prompts' | 'addSpecialTokens' | 'promptField' | 'topLogprobs'> {
   // As in vLLM, an empty object counts as not given.
   if (Object.keys(request.stream_options ?? {}).length > 0 && !request.stream) {
     const message =
@@ -284,7 +284,7 @@ const tokenizeSchema = z.object(
 
 const detokenizeSchema = z.object({ model: requestFields.model, tokens: tokenIdList }, object);
 
-export const askedByTokenize = (body: unknown) => {
+export const parseTokenize = (body: unknown) => {
   const fields = checked(tokenizeSchema, body);
   if ((fields.prompt === undefined) === (fields.messages === undefined)) {
     const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
@@ -298,4 +298,4 @@ export const askedByTokenize = (body: unknown) => {
   };
 };
 
-export const askedByDetokenize = (body: unknown) => checked(detokenizeSchema, body);
+export const parseDetokenize = (body: unknown) => checked(detokenizeSchema, body);

@@ -3,7 +3,7 @@ import type { SamplingParams } from '../../engine/types.ts';
 import { plural } from '../../measure/format.ts';
 import { HttpError } from '../http/http-error.ts';
 import type { Prompt } from '../service.ts';
-import type { Asked } from './bodies.ts';
+import type { ParsedRequest } from './bodies.ts';
 
 /** Most ids in allowed_token_ids, multiplied by the request's answers: each answer carries its own copy to the engines. */
 const MOST_ALLOWED = 2 ** 20;
@@ -24,8 +24,13 @@ export interface Choice {
  * `most`: most answers that the port takes at once. The i-th of a prompt's n answers uses the request's seed plus i (vLLM's
  * ParentRequest). Only the first answer belongs to the conversation. Throws HttpError 400.
  */
-export function choicesOf(asked: Asked, sampling: SamplingParams, requestId: string, most: number): Choice[] {
-  const { prompts, n, nField, conversationId, promptField } = asked;
+export function choicesOf(
+  parsed: ParsedRequest,
+  sampling: SamplingParams,
+  requestId: string,
+  most: number,
+): Choice[] {
+  const { prompts, n, nField, conversationId, promptField } = parsed;
   const count = prompts.length * n;
   if (count > most) {
     const message = `n is ${n} for ${plural(prompts.length, 'prompt')}, which makes ${count} answers: this port takes at most ${most} at once; send several requests`;
@@ -62,7 +67,7 @@ function seedAfter(seed: number, i: number): number {
 }
 
 /** A hold has one reader, so kv_transfer_params allow only one answer. Throws HttpError 400. */
-export function checkOneReader({ prompts, n, kvTransferParams }: Asked): void {
+export function checkOneReader({ prompts, n, kvTransferParams }: ParsedRequest): void {
   const count = prompts.length * n;
   if (count === 1 || kvTransferParams === null) return;
   const message = `kv_transfer_params is given for ${count} answers (${prompts.length} prompts, n ${n}): the blocks it names can be read only once; send one prompt with n 1 per request`;

@@ -31,7 +31,7 @@ export interface Usage {
 }
 
 /** One complete choice. */
-export interface WholeAnswer {
+export interface CompleteAnswer {
   index: number;
   pieces: readonly Piece[];
   end: AnswerEnd;
@@ -56,7 +56,7 @@ export interface ChunkPlace {
 export interface Format {
   /** Prefix of the response's id; the request's id follows. */
   idPrefix: string;
-  whole(head: AnswerHead, answers: readonly WholeAnswer[], usage: Usage): object;
+  complete(head: AnswerHead, answers: readonly CompleteAnswer[], usage: Usage): object;
   /** The chunk sent before a choice's first piece; null: none. */
   opening(head: AnswerHead, place: ChunkPlace): object | null;
   chunk(head: AnswerHead, piece: Piece, place: ChunkPlace): object;
@@ -95,7 +95,7 @@ const chatHead = ({ id, created, model }: AnswerHead, object: string) => ({ id, 
 
 export const chatFormat: Format = {
   idPrefix: 'chatcmpl-',
-  whole: (head, answers, usage) => ({
+  complete: (head, answers, usage) => ({
     ...chatHead(head, 'chat.completion'),
     choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
       index,
@@ -144,7 +144,7 @@ export const chatFormat: Format = {
 
 export const completionFormat: Format = {
   idPrefix: 'cmpl-',
-  whole: (head, answers, usage) => ({
+  complete: (head, answers, usage) => ({
     ...chatHead(head, 'text_completion'),
     choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
       index,
@@ -185,7 +185,7 @@ export const completionFormat: Format = {
  */
 export const tokensFormat: Format = {
   idPrefix: '',
-  whole: (head, answers) => ({
+  complete: (head, answers) => ({
     request_id: head.id,
     choices: answers.map(({ index, pieces, end }) => ({
       index,

@@ -12,13 +12,13 @@ import { ClientGone } from '../http/request-signal.ts';
 import type { RequestObserver, RequestRecord } from '../observer.ts';
 import type { AnswerPiece, GenerationRequest, PortService } from '../service.ts';
 import { badWordsTokenIds } from './bad-words.ts';
-import type { Asked } from './bodies.ts';
+import type { ParsedRequest } from './bodies.ts';
 import { type Choice, choicesOf } from './choices.ts';
 import type { AnswerHead, Format } from './formats.ts';
 import { logprobsOf } from './logprobs.ts';
 import { mergeStreams } from './merge-streams.ts';
 import { checkPrompt } from './prompt-check.ts';
-import { type ChoicePiece, streamed, whole } from './responses.ts';
+import { type ChoicePiece, completeResponse, streamed } from './responses.ts';
 
 export interface GenerationDeps {
   service: PortService;
@@ -33,55 +33,55 @@ export interface GenerationDeps {
 }
 
 export interface Incoming {
-  asked: Asked;
+  parsed: ParsedRequest;
   /** The request's id: the client's, or a generated one. */
   requestId: string;
   /** Called with the engines that serve the first answer. */
   onEngines: GenerationRequest['onEngines'];
   /** Aborts when the client has disconnected or the response cannot be sent. */
-  over: AbortSignal;
-  /** Whether `over` also aborts once the client has received the whole response. */
+  requestEnded: AbortSignal;
+  /** Whether `requestEnded` also aborts once the client has received the whole response. */
   endsWhenSent: boolean;
 }
 
 /** Rejects with HttpError when the request ends before its first token. */
 export async function respond(deps: GenerationDeps, incoming: Incoming, format: Format): Promise<Response> {
-  const { asked, requestId, over, endsWhenSent, onEngines } = incoming;
+  const { parsed, requestId, requestEnded, endsWhenSent, onEngines } = incoming;
   const { service, admission } = deps;
-  if (over.aborted) throw asHttpError(over.reason);
+  if (requestEnded.aborted) throw asHttpError(requestEnded.reason);
   const id = format.idPrefix + requestId;
-  const choices = choicesOf(asked, samplingOf(deps, asked), id, admission.most);
+  const choices = choicesOf(parsed, samplingOf(deps, parsed), id, admission.most);
   const abort = new AbortController();
   const { signal } = abort;
   // Each answer adds listeners.
   setMaxListeners(0, signal);
-  const prompts = new Prompts(asked.prompts.length);
+  const prompts = new Prompts(parsed.prompts.length);
   const leave = admission.enter(abort, choices.length);
-  deps.observer?.asked({ n: asked.n, maxTokens: choices[0]!.sampling.maxTokens });
-  const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
+  deps.observer?.requested({ n: parsed.n, maxTokens: choices[0]!.sampling.maxTokens });
+  const badWords = badWordsTokenIds(parsed.badWords, service.text, signal);
   // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
   const shared = { prompts, badWords, signal, onEngines };
   const pieces = mergeStreams(
     choices.length,
-    (index) => pieceByPiece(deps, asked, choices[index]!, shared),
+    (index) => pieceByPiece(deps, parsed, choices[index]!, shared),
     (reason) => abort.abort(reason),
   );
   const answers = untilEnd(pieces, () => {
     // A slow client keeps its place until it has received the response, so finished responses cannot pile up.
-    if (endsWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
+    if (endsWhenSent && !requestEnded.aborted) requestEnded.addEventListener('abort', leave, { once: true });
     else leave();
   });
   // Works while the next piece is awaited (abort) and between two pieces (return); does nothing after the end.
   const end = () => {
-    abort.abort(over.aborted ? over.reason : new ClientGone());
+    abort.abort(requestEnded.aborted ? requestEnded.reason : new ClientGone());
     void answers.return().catch(() => {});
   };
-  over.addEventListener('abort', end, { once: true });
+  requestEnded.addEventListener('abort', end, { once: true });
   const head: AnswerHead = {
     id,
     created: Math.floor(Date.now() / 1000),
-    model: asked.model ?? service.model.names[0]!,
+    model: parsed.model ?? service.model.names[0]!,
     tokenText: (tokenId) => service.text.decode([tokenId]),
     streamingKvParams: deps.streamingKvParams,
   };
@@ -89,23 +89,23 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     // Errors before the first token, or in any prompt, still get their own HTTP status.
     const first = await answers.next();
     await Promise.race([prompts.known, aborted(signal)]);
-    const answer = { asked, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
-    if (asked.stream) return streamed(answers, first, answer, end);
-    return await whole(answers, first, answer);
+    const answer = { parsed, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
+    if (parsed.stream) return streamed(answers, first, answer, end);
+    return await completeResponse(answers, first, answer);
   } catch (error) {
     const reason = signal.aborted ? signal.reason : error;
     end();
-    throw asHttpError(reason, asked.promptField);
+    throw asHttpError(reason, parsed.promptField);
   }
 }
 
-function samplingOf({ defaults }: GenerationDeps, asked: Asked): SamplingParams {
+function samplingOf({ defaults }: GenerationDeps, parsed: ParsedRequest): SamplingParams {
   return {
     ...DEFAULT_SAMPLING,
     ...defaults,
-    ...asked.sampling,
-    ...(asked.maxTokens === null ? {} : { maxTokens: asked.maxTokens }),
-    keepLogits: asked.topLogprobs !== null,
+    ...parsed.sampling,
+    ...(parsed.maxTokens === null ? {} : { maxTokens: parsed.maxTokens }),
+    keepLogits: parsed.topLogprobs !== null,
   };
 }
 
@@ -168,7 +168,7 @@ interface Shared {
 /** Generates one answer, timed and recorded. Logits are reduced to the requested logprobs. */
 async function* pieceByPiece(
   deps: GenerationDeps,
-  asked: Asked,
+  parsed: ParsedRequest,
   choice: Choice,
   { prompts, badWords, signal, onEngines }: Shared,
 ): AsyncGenerator<ChoicePiece> {
@@ -185,12 +185,12 @@ async function* pieceByPiece(
     const badWordsTokenIds = await badWords.catch((error: unknown) => {
       // The request never reached the engine, so the holder of its blocks is notified here.
       if (service.kind === 'engine' && !isRetryLater(error))
-        service.refused({ kv_transfer_params: asked.kvTransferParams, cache_salt: asked.cacheSalt });
+        service.refused({ kv_transfer_params: parsed.kvTransferParams, cache_salt: parsed.cacheSalt });
       throw error;
     });
     const sampling = { ...choice.sampling, badWordsTokenIds };
     const pieces = service.generate({
-      ...asked,
+      ...parsed,
       ...choice,
       sampling,
       requestId: unguessable(requestId),
@@ -198,7 +198,7 @@ async function* pieceByPiece(
       // Only the first answer's engines are reported.
       onEngines: index === 0 ? onEngines : () => {},
       onPrompt: (tokenIds) => {
-        checkPrompt(tokenIds, asked, sampling, service.model);
+        checkPrompt(tokenIds, parsed, sampling, service.model);
         prompts.set(choice.promptIndex, tokenIds);
         valid = true;
       },
@@ -210,13 +210,13 @@ async function* pieceByPiece(
       outputTokens++;
       last = piece;
       const { tokenId, text, logits, final } = piece;
-      const wanted = asked.topLogprobs !== null && logits;
+      const wanted = parsed.topLogprobs !== null && logits;
       yield {
         index,
         tokenId,
         text,
         final,
-        logprobs: wanted ? logprobsOf(logits, tokenId, asked.topLogprobs!) : null,
+        logprobs: wanted ? logprobsOf(logits, tokenId, parsed.topLogprobs!) : null,
       };
     }
   } catch (error) {

@@ -2,16 +2,16 @@
 import type { SamplingParams } from '../../engine/types.ts';
 import { HttpError } from '../http/http-error.ts';
 import type { ServedModel } from '../service.ts';
-import type { Asked } from './bodies.ts';
+import type { ParsedRequest } from './bodies.ts';
 
 /** Throws HttpError 400 that names the field. */
 export function checkPrompt(
   tokenIds: readonly number[],
-  asked: Asked,
+  parsed: ParsedRequest,
   sampling: SamplingParams,
   { maxModelLen, vocabSize, eosTokenIds }: ServedModel,
 ): void {
-  const field = asked.promptField;
+  const field = parsed.promptField;
   const refuse = (message: string, param: string): never => {
     throw new HttpError(400, message, param);
   };
@@ -35,15 +35,15 @@ export function checkPrompt(
       field,
     );
   }
-  if (asked.maxTokens !== null && tokenIds.length + asked.maxTokens > maxModelLen) {
+  if (parsed.maxTokens !== null && tokenIds.length + parsed.maxTokens > maxModelLen) {
     refuse(
-      `${asked.maxTokensField} is ${asked.maxTokens} and the prompt has ${tokenIds.length} tokens: wanted at most ${maxModelLen} together`,
-      asked.maxTokensField,
+      `${parsed.maxTokensField} is ${parsed.maxTokens} and the prompt has ${tokenIds.length} tokens: wanted at most ${maxModelLen} together`,
+      parsed.maxTokensField,
     );
   }
   if (sampling.minTokens > sampling.maxTokens) {
     refuse(
-      `min_tokens is ${sampling.minTokens}, more than the limit of ${sampling.maxTokens} tokens: lower it, or raise ${asked.maxTokensField}`,
+      `min_tokens is ${sampling.minTokens}, more than the limit of ${sampling.maxTokens} tokens: lower it, or raise ${parsed.maxTokensField}`,
       'min_tokens',
     );
   }

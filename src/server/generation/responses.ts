@@ -3,16 +3,16 @@
 import { asHttpError, errorBody, HttpError } from '../http/http-error.ts';
 import { jsonResponse, safeJson } from '../http/json.ts';
 import type { AnswerEnd } from '../service.ts';
-import type { Asked } from './bodies.ts';
+import type { ParsedRequest } from './bodies.ts';
 import type { Choice } from './choices.ts';
 import {
   type AnswerHead,
   type ChunkPlace,
+  type CompleteAnswer,
   codePoints,
   type Format,
   type Piece,
   type Usage,
-  type WholeAnswer,
 } from './formats.ts';
 
 export interface ChoicePiece extends Piece {
@@ -22,7 +22,7 @@ export interface ChoicePiece extends Piece {
 
 /** What is needed to turn a request's answers into its response. */
 export interface Answer {
-  asked: Asked;
+  parsed: ParsedRequest;
   choices: readonly Choice[];
   /** Token ids, by prompt index. */
   prompts: readonly (readonly number[])[];
@@ -36,17 +36,17 @@ type Next = IteratorResult<ChoicePiece, void>;
 
 const unended = (): HttpError => new HttpError(500, 'an answer ended without a finish reason');
 
-export async function whole(
+export async function completeResponse(
   rest: AsyncGenerator<ChoicePiece, void>,
   first: Next,
-  { choices, prompts, asked, head, format }: Answer,
+  { choices, prompts, parsed, head, format }: Answer,
 ): Promise<Response> {
   const pieces: Piece[][] = choices.map(() => []);
   for (let next = first; !next.done; next = await rest.next()) pieces[next.value.index]!.push(next.value);
-  const answers = choices.map(({ index, promptIndex }): WholeAnswer => {
+  const answers = choices.map(({ index, promptIndex }): CompleteAnswer => {
     const end = pieces[index]!.at(-1)?.final;
     if (!end) throw unended();
-    const promptTokenIds = asked.returnTokenIds ? prompts[promptIndex]! : null;
+    const promptTokenIds = parsed.returnTokenIds ? prompts[promptIndex]! : null;
     return { index, pieces: pieces[index]!, end, promptTokenIds };
   });
   const usage = usageOf(
@@ -54,7 +54,7 @@ export async function whole(
     answers.map(({ end }) => end),
     answers.reduce((all, answer) => all + answer.pieces.length, 0),
   );
-  return jsonResponse(format.whole(head, answers, usage));
+  return jsonResponse(format.complete(head, answers, usage));
 }
 
 /** A prompt counts once, even if it has several answers. */
@@ -86,7 +86,7 @@ async function* lines(
   first: Next,
   answer: Answer,
 ): AsyncGenerator<string> {
-  const { choices, prompts, asked, head, format } = answer;
+  const { choices, prompts, parsed, head, format } = answer;
   const sent = choices.map((): Sent => ({ tokens: 0, length: 0, chunks: 0, end: null }));
   /** For the choice's next chunk. */
   const place = ({ index, promptIndex }: Choice): ChunkPlace => {
@@ -95,9 +95,9 @@ async function* lines(
     return {
       index,
       textBefore: length,
-      ids: asked.returnTokenIds,
-      promptTokenIds: asked.returnTokenIds && chunks === 0 ? prompt : null,
-      usage: asked.continuousUsage
+      ids: parsed.returnTokenIds,
+      promptTokenIds: parsed.returnTokenIds && chunks === 0 ? prompt : null,
+      usage: parsed.continuousUsage
         ? { promptTokens: prompt.length, cachedTokens: null, outputTokens: tokens }
         : null,
     };
@@ -115,7 +115,7 @@ async function* lines(
       of.tokens++;
       of.end = piece.final;
       // A token without text is skipped, unless the client reads tokens.
-      if (piece.text !== '' || piece.final || piece.logprobs || asked.returnsTokens) {
+      if (piece.text !== '' || piece.final || piece.logprobs || parsed.returnsTokens) {
         yield line(format.chunk(head, piece, place(choices[piece.index]!)));
         of.chunks++;
       }
@@ -126,7 +126,7 @@ async function* lines(
       return end;
     });
     const outputTokens = sent.reduce((all, { tokens }) => all + tokens, 0);
-    if (asked.includeUsage) yield line(format.usageChunk(head, usageOf(choices, ends, outputTokens)));
+    if (parsed.includeUsage) yield line(format.usageChunk(head, usageOf(choices, ends, outputTokens)));
   } catch (error) {
     const known = asHttpError(error);
     if (known.status === 500) answer.onError(error);

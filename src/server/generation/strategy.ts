@@ -10,9 +10,9 @@ const ALIASES: ReadonlyMap<string, string> = new Map([['pd', 'aibrix-pd']]);
 
 /** The requested policy or mix, in kvferry's names; null: no header. Throws HttpError 400, like AIBrix's gateway. */
 export function strategyOf(c: Context): string | null {
-  const given = c.req.header(HEADER);
-  if (!given) return null;
-  const name = given
+  const header = c.req.header(HEADER);
+  if (!header) return null;
+  const name = header
     .split(',')
     .map((part) => {
       const [policy = '', ...weight] = part.trim().split(':');
@@ -21,7 +21,7 @@ export function strategyOf(c: Context): string | null {
     .join(',');
   const problem = name.length > 256 ? 'at most 256 characters' : routingProblem(name);
   if (problem !== null)
-    throw new HttpError(400, `the header ${HEADER} is '${given.slice(0, 100)}': wanted ${problem}`, HEADER);
+    throw new HttpError(400, `the header ${HEADER} is '${header.slice(0, 100)}': wanted ${problem}`, HEADER);
   return name;
 }
 
@@ -34,7 +34,7 @@ export class Targets {
   };
 
   /** Sets `target-pod`, the engine that answers, and `prefill-target-pod` if another engine prefilled. */
-  tell(headers: Headers): void {
+  setHeaders(headers: Headers): void {
     if (!this.#way) return;
     const { prefill, decode } = this.#way;
     headers.set('target-pod', decode);

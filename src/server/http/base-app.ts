@@ -14,16 +14,16 @@ export function logError(log: ServerLog | undefined, error: unknown): void {
 }
 
 /** All routes that match the path, for any method, including those with a parameter (/v1/models/:model{.+}). */
-function routesAt(app: Hono, asked: string): { path: string; method: string }[] {
+function routesAt(app: Hono, pathname: string): { path: string; method: string }[] {
   const isAt = (path: string) =>
-    path === asked || (path.includes(':') && new RegExp(`^${path.replace(NAMED, '$2')}$`).test(asked));
+    path === pathname || (path.includes(':') && new RegExp(`^${path.replace(NAMED, '$2')}$`).test(pathname));
   return app.routes.filter(({ path, method }) => method !== 'ALL' && isAt(path));
 }
 
 /** What to ask for instead of an unknown path. On the admin port /metrics, for example, is under /router. */
-function wanted(app: Hono, asked: string): string {
+function wanted(app: Hono, pathname: string): string {
   const paths = app.routes.filter(({ method }) => method !== 'ALL').map(({ path }) => path);
-  const prefixed = asked === '/' ? undefined : paths.find((path) => path.endsWith(asked));
+  const prefixed = pathname === '/' ? undefined : paths.find((path) => path.endsWith(pathname));
   return prefixed ? `wanted a path such as ${prefixed}` : 'docs/serving.md lists the paths of each port';
 }
 

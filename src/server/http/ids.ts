@@ -26,24 +26,24 @@ const isId = (text: string): boolean => text.length <= MOST_CHARACTERS && PRINTA
 /** Checks the id headers. Throws HttpError 400 that names the header. */
 export function checkIdHeaders(c: Context): void {
   for (const name of ID_HEADERS) {
-    const given = c.req.header(name);
-    if (given !== undefined && !isId(given))
+    const header = c.req.header(name);
+    if (header !== undefined && !isId(header))
       throw new HttpError(400, `the header ${name} is not an id: wanted ${WANTED}`, name);
-    if (given !== undefined && name !== 'X-Request-Id' && isAnonymous(given))
-      throw new HttpError(400, `the header ${name} is '${given}': wanted ${WANTED_NAME}`, name);
+    if (header !== undefined && name !== 'X-Request-Id' && isAnonymous(header))
+      throw new HttpError(400, `the header ${name} is '${header}': wanted ${WANTED_NAME}`, name);
   }
 }
 
-const made = new WeakMap<Request, string>();
+const generated = new WeakMap<Request, string>();
 
 /** The client's request id, or a generated one. Returns the same id each time. */
 export function requestIdOf(c: Context): string {
-  const given = c.req.header('X-Request-Id');
-  if (given && isId(given)) return given;
-  let id = made.get(c.req.raw);
+  const header = c.req.header('X-Request-Id');
+  if (header && isId(header)) return header;
+  let id = generated.get(c.req.raw);
   if (id === undefined) {
     id = crypto.randomUUID().replaceAll('-', '');
-    made.set(c.req.raw, id);
+    generated.set(c.req.raw, id);
   }
   return id;
 }

@@ -32,14 +32,14 @@ export const endsWhenSent = (c: Context): boolean => outgoingOf(c) !== undefined
 /** Call once per request, and after reading the body: otherwise Node's adapter reads the body far more slowly. */
 export function requestSignal(c: Context): AbortSignal {
   const { raw } = c.req;
-  const over = new AbortController();
-  known.set(raw, over);
-  const end = () => over.abort(new ClientGone());
+  const requestEnded = new AbortController();
+  known.set(raw, requestEnded);
+  const end = () => requestEnded.abort(new ClientGone());
   raw.signal.addEventListener('abort', end, { once: true });
   if (raw.signal.aborted) end();
   // With a socket, 'close' comes however the response ended.
   outgoingOf(c)?.once('close', end);
-  return over.signal;
+  return requestEnded.signal;
 }
 
 /** Aborts the request's signal: its response will not be sent. */

@@ -8,7 +8,7 @@ import type { Server, ServerResponse } from 'node:http';
 /** Checks per timeout. */
 const LOOKS = 4;
 
-interface Seen {
+interface Progress {
   /** Bytes of the connection that the operating system has accepted. */
   taken: number;
   /** Consecutive checks without progress while bytes were waiting. */
@@ -17,22 +17,22 @@ interface Seen {
 
 /** Active while the server listens. `writeTimeoutMs`: how long a client may read nothing while bytes wait. */
 export function endSlowReaders(server: Server, writeTimeoutMs: number): void {
-  const open = new Map<ServerResponse, Seen>();
+  const open = new Map<ServerResponse, Progress>();
   server.on('request', (_, response) => {
     open.set(response, { taken: 0, stuck: 0 });
     response.once('close', () => open.delete(response));
   });
-  const look = setInterval(() => {
-    for (const [response, seen] of open) {
+  const timer = setInterval(() => {
+    for (const [response, progress] of open) {
       const { socket } = response;
       if (!socket) continue;
       const taken = socket.bytesWritten - socket.writableLength;
       const waits = response.writableLength > 0;
-      seen.stuck = waits && taken === seen.taken ? seen.stuck + 1 : 0;
-      seen.taken = taken;
-      if (seen.stuck >= LOOKS) socket.destroy();
+      progress.stuck = waits && taken === progress.taken ? progress.stuck + 1 : 0;
+      progress.taken = taken;
+      if (progress.stuck >= LOOKS) socket.destroy();
     }
   }, writeTimeoutMs / LOOKS);
-  look.unref();
-  server.once('close', () => clearInterval(look));
+  timer.unref();
+  server.once('close', () => clearInterval(timer));
 }

@@ -40,10 +40,10 @@ function startOf(c: Context, log: KvEventLog): number {
 }
 
 async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): Promise<void> {
-  const gone = new AbortController();
-  stream.onAbort(() => gone.abort());
+  const disconnected = new AbortController();
+  stream.onAbort(() => disconnected.abort());
   let next = await begin(stream, log, from);
-  while (!gone.signal.aborted) {
+  while (!disconnected.signal.aborted) {
     if (next < log.first) {
       const text = { missed_from: next, first_available: log.first, reason: 'the reader was too slow' };
       await stream.writeSSE({ event: 'dropped', data: safeJson(text) });
@@ -55,20 +55,20 @@ async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): P
     else if (log.closed) {
       await stream.writeSSE({ event: 'end', data: safeJson({ next }) });
       return;
-    } else if (!(await changed(log, gone.signal))) await stream.write(': still here\n\n');
+    } else if (!(await changed(log, disconnected.signal))) await stream.write(': still here\n\n');
   }
 }
 
 /** False if nothing changed for KEEP_ALIVE_MS. */
-async function changed(log: KvEventLog, gone: AbortSignal): Promise<boolean> {
+async function changed(log: KvEventLog, disconnected: AbortSignal): Promise<boolean> {
   const quiet = new AbortController();
   const stop = () => quiet.abort();
   const timer = setTimeout(stop, KEEP_ALIVE_MS);
-  gone.addEventListener('abort', stop);
+  disconnected.addEventListener('abort', stop);
   const before = log.next;
   await log.changed(quiet.signal);
   clearTimeout(timer);
-  gone.removeEventListener('abort', stop);
+  disconnected.removeEventListener('abort', stop);
   return log.next > before || log.closed;
 }
 

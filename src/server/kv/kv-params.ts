@@ -20,8 +20,8 @@ export interface ParamsRule {
 }
 
 /** Returns the params in the form that the engine expects. Throws HttpError 400. */
-export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule): KvTransferParams {
-  const result = kvTransferParamsSchema.safeParse(given);
+export function checkKvParams(fields: Record<string, unknown>, rule: ParamsRule): KvTransferParams {
+  const result = kvTransferParamsSchema.safeParse(fields);
   if (!result.success) {
     const { path, message } = result.error.issues[0]!;
     const name = field(path.map(String).join('.'));
@@ -75,12 +75,12 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
   const refuse = (message: string, key: string): never => {
     throw new HttpError(400, message, field(key));
   };
-  const told = 'if it is another name of this machine, give --allowed-hosts';
+  const hint = 'if it is another name of this machine, give --allowed-hosts';
   if (engineId == null) {
     // Nothing is read yet, but remote_host is returned for the other engine, so it is rejected before anything is computed.
     if (host != null && !names.has(null, host))
       refuse(
-        `kv_transfer_params.remote_host is '${host}', which is not this machine; ${told}`,
+        `kv_transfer_params.remote_host is '${host}', which is not this machine; ${hint}`,
         'remote_host',
       );
     if (!blockIds.some((ids) => ids.length > 0)) return params;
@@ -107,7 +107,7 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
     );
   if (host != null && host !== peer.address.host && !names.has(seatOf(engineId), host))
     refuse(
-      `kv_transfer_params.remote_host is '${host}': wanted the host of ${engineId}, '${peer.address.host}'; ${told}`,
+      `kv_transfer_params.remote_host is '${host}': wanted the host of ${engineId}, '${peer.address.host}'; ${hint}`,
       'remote_host',
     );
   return atPeer(params, peers);

@@ -4,7 +4,7 @@
  */
 import type { Hono } from 'hono';
 import { z } from 'zod';
-import { ANSWER_MS, askWithTimeout } from '../../fleet/ask-with-timeout.ts';
+import { ANSWER_MS, callWithTimeout } from '../../fleet/call-with-timeout.ts';
 import type { CacheAnswers, EngineLookup } from '../../fleet/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageList, plainMessage } from '../generation/bodies.ts';
@@ -52,9 +52,11 @@ export function mountKvQuery(app: Hono, service: PortService): void {
     const body = await bodyOf(c);
     checkSizes(body, service);
     const query = parseQuery(body);
-    const over = requestSignal(c);
+    const requestEnded = requestSignal(c);
     const asking =
-      service.kind === 'engine' ? askEngine(service, query, over) : askRouter(service, query, over);
+      service.kind === 'engine'
+        ? queryEngine(service, query, requestEnded)
+        : queryRouter(service, query, requestEnded);
     const { promptTokens, engines, unanswered } = await asking.catch((error: unknown) => {
       throw asHttpError(error, query.promptField);
     });
@@ -69,16 +71,16 @@ export function mountKvQuery(app: Hono, service: PortService): void {
 
 function parseQuery(body: unknown): Query {
   const fields = checked(querySchema, body);
-  const given = (['messages', 'prompt', 'token_ids'] as const).filter((key) => fields[key] !== undefined);
-  if (given.length !== 1) {
-    const found = given.length === 0 ? 'none is given' : `${given.join(' and ')} are given`;
+  const forms = (['messages', 'prompt', 'token_ids'] as const).filter((key) => fields[key] !== undefined);
+  if (forms.length !== 1) {
+    const found = forms.length === 0 ? 'none is given' : `${forms.join(' and ')} are given`;
     const problem = `${found}: wanted exactly one of messages, prompt and token_ids`;
-    throw new HttpError(400, problem, given[0] ?? 'messages');
+    throw new HttpError(400, problem, forms[0] ?? 'messages');
   }
   return {
     prompt: promptOf(fields),
     addSpecialTokens: specialTokensOf(fields.add_special_tokens, fields.messages ? 'messages' : 'text'),
-    promptField: given[0]!,
+    promptField: forms[0]!,
     conversationId: fields.conversation_id || fields.session_id || null,
     cacheSalt: fields.cache_salt ?? null,
   };
@@ -90,15 +92,15 @@ function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySch
   return { kind: 'tokens', tokenIds: ids ?? prompt! };
 }
 
-async function askEngine(
+async function queryEngine(
   service: EngineService,
   { promptField, cacheSalt, ...query }: Query,
-  over: AbortSignal,
+  requestEnded: AbortSignal,
 ): Promise<CacheAnswers> {
-  const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, over), service);
+  const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, requestEnded), service);
   const engine = service.engine();
   const { engineId, role } = engine;
-  const lookup = await askWithTimeout(
+  const lookup = await callWithTimeout(
     engine,
     () => engine.inspection.lookup(tokenIds, cacheSalt),
     systemClock,
@@ -107,15 +109,15 @@ async function askEngine(
   return { promptTokens: tokenIds.length, engines: [{ engineId, role, ...lookup }], unanswered: [] };
 }
 
-async function askRouter(
+async function queryRouter(
   service: RouterService,
   { prompt, addSpecialTokens, promptField, conversationId, cacheSalt }: Query,
-  over: AbortSignal,
+  requestEnded: AbortSignal,
 ) {
   const encode = async (text: string) =>
-    checkTokens(promptField, await service.text.encode(text, over), service);
-  const asked = { conversationId, cacheSalt, findConversation: true, addSpecialTokens, encode };
-  return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) }, ANSWER_MS);
+    checkTokens(promptField, await service.text.encode(text, requestEnded), service);
+  const promptSource = { conversationId, cacheSalt, findConversation: true, addSpecialTokens, encode };
+  return service.cluster.queryCache({ ...promptSource, ...sourceOf(prompt) }, ANSWER_MS);
 }
 
 function shown(lookup: EngineLookup) {

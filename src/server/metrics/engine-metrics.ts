@@ -52,7 +52,7 @@ export class EngineMetrics {
   }
 
   /** Records the parameters of a request to the engine's own port. Requests from the router are not counted here. */
-  asked({ n, maxTokens }: { n: number; maxTokens: number }): void {
+  requested({ n, maxTokens }: { n: number; maxTokens: number }): void {
     this.#m.paramsN.observe(n);
     this.#m.paramsMaxTokens.observe(maxTokens);
   }

@@ -39,7 +39,7 @@ export class RouterMetrics implements RequestObserver {
     this.#store.set(stats);
   }
 
-  asked(): void {}
+  requested(): void {}
 
   token(sincePreviousMs: number | null): void {
     this.#m.generationTokens.inc(1);

@@ -2,7 +2,7 @@
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import { DRAINS } from '../../config/autoscale.ts';
-import { statsWithTimeout } from '../../fleet/ask-with-timeout.ts';
+import { statsWithTimeout } from '../../fleet/call-with-timeout.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import { fleetIn } from '../../fleet/options.ts';
 import type { ScaleReport } from '../../fleet/scale-report.ts';

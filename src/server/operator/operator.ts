@@ -45,9 +45,9 @@ function mountOperator(app: Hono, { service, observability }: Observed): void {
 
 /** Adds the operator's paths to a client port. They require the admin key if there is one. */
 export function mountOnClientPort(app: Hono, observed: Observed, rule: OperatorRule): void {
-  const mayAsk = isOperator(rule);
+  const allowed = isOperator(rule);
   const guard: MiddlewareHandler = async (c, next) => {
-    if (mayAsk(c)) return next();
+    if (allowed(c)) return next();
     const wanted = 'Authorization: Bearer <the key of --admin-key>';
     throw new HttpError(401, `${c.req.path} is for operators: wanted the header ${wanted}`, null, {
       'WWW-Authenticate': 'Bearer',

@@ -53,8 +53,8 @@ export class Outbox {
     this.#onlyEnds = onlyEnds;
     this.#news = news;
     this.#caches.coreIs(core);
-    this.#caches.want(news.onCache !== null);
-    this.#loads.want(news.onLoad !== null);
+    this.#caches.setEnabled(news.onCache !== null);
+    this.#loads.setEnabled(news.onLoad !== null);
   }
 
   /** Requests that have not ended. */

@@ -11,7 +11,7 @@ export const ANSWER_MS = 1000;
 const silent = new WeakSet<object>();
 
 /** undefined: `who` does not answer within `ms` milliseconds. Rejects if the question does. */
-export async function askWithTimeout<T>(
+export async function callWithTimeout<T>(
   who: object,
   question: () => Promise<T>,
   clock: Pick<Clock, 'sleep'>,
@@ -32,6 +32,6 @@ export async function statsWithTimeout(
   engine: { inspection: Pick<InspectionApi, 'stats'> },
   clock: Pick<Clock, 'sleep'>,
 ): Promise<EngineStats | null> {
-  const asked = askWithTimeout(engine, () => engine.inspection.stats(), clock);
-  return (await asked.catch(() => null)) ?? null;
+  const stats = callWithTimeout(engine, () => engine.inspection.stats(), clock);
+  return (await stats.catch(() => null)) ?? null;
 }
