@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { joined } from '../../src/cli/bench/kernels/workbench.ts';
-import { benchOptions, refuseGiven } from '../../src/cli/bench/options.ts';
+import { benchOptions, refuseGiven, report } from '../../src/cli/bench/options.ts';
 import { widest } from './fake.ts';
 
 const engines = (...args: string[]) =>
@@ -51,6 +51,17 @@ it('a benchmark refuses a file for figures that cannot be written before it meas
   await expect(engines('--json', '/no/such/folder/figures.json')).rejects.toThrow(
     'cannot write /no/such/folder/figures.json',
   );
+});
+
+it("a benchmark's sentences are wrapped to 80 columns, with their indentation", async () => {
+  const said: string[] = [];
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => said.push(String(text)) > 0);
+  const table = `1    2${' '.repeat(70)}3`;
+  report(await engines(), [table, `  ${'word '.repeat(30).trim()}`], {});
+  const lines = said.join('').trimEnd().split('\n');
+  expect(lines[0]).toBe(table);
+  expect(widest(said.join(''))).toBeLessThanOrEqual(80);
+  expect(lines.slice(1).map((line) => line.search(/\S/))).toEqual([2, 4]);
 });
 
 it('an option that another one makes useless is refused', async () => {

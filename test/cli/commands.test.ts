@@ -281,6 +281,7 @@ describe('kvferry doctor', () => {
     expect(await main(['doctor', '--adapter', 'gpu', '--json', 'd.json'], world.deps)).toBe(1);
     expect(world.out()).toContain('No engine can start: Dawn accepts no adapter.');
     expect(world.out()).toContain('Leave --adapter out');
+    expect(world.out()).toContain('No engine can start with --adapter gpu.');
     expect(JSON.parse(world.files.get('d.json') ?? '')).toMatchObject({
       info: null,
       error: 'Dawn accepts no adapter',

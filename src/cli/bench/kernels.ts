@@ -11,7 +11,7 @@ import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-varian
 import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../output/format.ts';
+import { formatMs, plural } from '../output/format.ts';
 import { type Column, left, plainStyle, renderTable, right } from '../output/table.ts';
 import {
   type AttentionFigure,
@@ -92,7 +92,7 @@ await runBench(async () => {
       [
         `kernels in the shapes of ${options.model} on ${adapter.name}`,
         `at most ${ceilings.gflops.toFixed(1)} GFLOP/s (multiply-adds in registers) and ${ceilings.readGbps.toFixed(2)} GB/s (plain reads)`,
-        `the best of ${options.rounds} rounds, [the median in ms]; error against float64;`,
+        `the best of ${plural(options.rounds, 'round')}, [the median in ms]; error against float64;`,
         'ratio: of medians where those are shown, else of the best;',
         'of read: of the rate at which one dispatch reads the same bytes and does nothing else',
         '',

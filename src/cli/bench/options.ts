@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { checkWritable } from '../node/user-files.ts';
-import { formatInterval, formatMs, WIDTH, wrap } from '../output/format.ts';
+import { formatInterval, formatMs, WIDTH, widthOf, wrap } from '../output/format.ts';
 
 export interface BenchOptions {
   /** The model; '' if the benchmark runs no engine. */
@@ -126,10 +126,18 @@ export async function runBench(run: () => Promise<void>): Promise<void> {
   }
 }
 
+/** A sentence that is wider than the terminal is wrapped, and keeps its indentation. */
+function fitted(line: string): string[] {
+  const text = line.trimStart();
+  const indent = line.slice(0, line.length - text.length);
+  const [first, ...rest] = wrap(text, WIDTH - indent.length, '  ');
+  return widthOf(line) <= WIDTH ? [line] : [indent + first, ...rest.map((each) => indent + each)];
+}
+
 /** Prints lines to stdout (to stderr if JSON goes to stdout), and figures as --json says. */
 export function report(options: BenchOptions, lines: readonly string[], figures: object): void {
   const out = options.json === true ? process.stderr : process.stdout;
-  out.write(`${lines.join('\n')}\n`);
+  out.write(`${lines.flatMap(fitted).join('\n')}\n`);
   const text = `${JSON.stringify(figures, null, 2)}\n`;
   if (options.json === true) process.stdout.write(text);
   else if (options.json) writeFileSync(options.json, text);

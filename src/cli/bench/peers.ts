@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { ConfigError, InternalError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { useAdapter } from '../../platform/node.ts';
+import { plural } from '../output/format.ts';
 import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
@@ -62,7 +63,7 @@ await runBench(async () => {
     options,
     [
       `matrix products on ${adapter.name}, f32, transfers included`,
-      `medians of ${options.rounds} alternating rounds [min, max]; ratio: median of its time divided by ours`,
+      `medians of ${plural(options.rounds, 'alternating round')} [min, max]; ratio: median of its time divided by ours`,
       '',
       ...table(figures),
       '',

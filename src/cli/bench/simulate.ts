@@ -35,6 +35,10 @@ interface Part {
   rss_mib: number;
 }
 
+/** The table of the requests' tenths. */
+const HEADS = ['requests', 'simulated', 'requests/s', 'times real time', 'memory'] as const;
+const WIDTHS = [9, 11, 15, 16, 9] as const;
+
 await runBench(async () => {
   const options = await benchOptions(
     'bench:simulate',
@@ -80,6 +84,7 @@ await runBench(async () => {
     parts.push(end);
   };
 
+  out.write(`By wall-clock time, in brackets by processor time\n${partRow(HEADS)}\n`);
   const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
   await cluster.run(work, async () => {
     if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
@@ -90,9 +95,10 @@ await runBench(async () => {
   if (parts.length < PARTS) tell(end);
   const { failed } = collector;
   const peak_mib = process.resourceUsage().maxRSS / 1024;
+  const [rate, ratio] = speedsOf(end);
   const line =
     `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
-    `${speedOf(end)}, in ${end.wall_s.toFixed(1)} s (${end.cpu_s.toFixed(1)} s of processor time), peak ${peak_mib.toFixed(0)} MiB`;
+    `${rate} requests per second, ${ratio} times real time, in ${end.wall_s.toFixed(1)} s (${end.cpu_s.toFixed(1)} s of processor time), peak ${peak_mib.toFixed(0)} MiB`;
   report(options, [line], { prefill, decode, ...end, failed, peak_mib, parts });
 });
 
@@ -145,11 +151,16 @@ function partLine(end: Part, from = { requests: 0, wall_s: 0, cpu_s: 0, simulate
     cpu_s: Math.max(1e-3, end.cpu_s - from.cpu_s),
     simulated_s: end.simulated_s - from.simulated_s,
   };
-  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speedOf(part)}, ${end.rss_mib.toFixed(0)} MiB`;
+  const cells = [String(end.requests), `${end.simulated_s.toFixed(0)} s`, ...speedsOf(part)];
+  return partRow([...cells, `${end.rss_mib.toFixed(0)} MiB`]);
 }
 
-/** By wall-clock time, and in brackets by processor time. */
-function speedOf({ requests, wall_s, cpu_s, simulated_s }: Omit<Part, 'rss_mib'>): string {
+function partRow(cells: readonly string[]): string {
+  return cells.map((cell, i) => cell.padStart(WIDTHS[i]!)).join('  ');
+}
+
+/** Requests a second, and times real time: by wall-clock time, and in brackets by processor time. */
+function speedsOf({ requests, wall_s, cpu_s, simulated_s }: Omit<Part, 'rss_mib'>): string[] {
   const both = (count: number) => `${Math.round(count / wall_s)} (${Math.round(count / cpu_s)})`;
-  return `${both(requests)} requests per second, ${both(simulated_s)} times real time`;
+  return [both(requests), both(simulated_s)];
 }

@@ -11,7 +11,7 @@ import { loadArchitecture } from '../../model/load.ts';
 import { kvBlockBytes } from '../../model/types.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../transport/chunks.ts';
-import { formatBytes } from '../output/format.ts';
+import { formatBytes, plural } from '../output/format.ts';
 import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import { type DecodeBeside, decodeLines, measureDecodeBeside } from './transfer/decode.ts';
@@ -67,7 +67,7 @@ await runBench(async () => {
       options,
       [
         `KV of ${config.model}, blocks of ${formatBytes(blockBytes)}, on ${cluster.info.adapter.name}`,
-        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${options.rounds} rounds [min, max], ${oneBlockRounds} for one block`,
+        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${plural(options.rounds, 'round')} [min, max], ${oneBlockRounds} for one block`,
         '',
         ...transferTable(rates, software),
         '',

@@ -77,7 +77,11 @@ export function doctorLines(findings: DoctorFindings, advice: readonly string[],
     '',
     ...(info
       ? wrap(`Engines start on ${adapterName(info)}: kvferry run works on this machine.`, WIDTH).map(c.green)
-      : [c.red('No engine can start on this machine.')]),
+      : [
+          c.red(
+            `No engine can start ${findings.choice === 'auto' ? 'on this machine' : `with --adapter ${findings.choice}`}.`,
+          ),
+        ]),
   ].flatMap((line) => line.split('\n'));
 }
 

@@ -10,7 +10,7 @@ import { median } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { parseLink } from '../../../transport/link.ts';
-import { formatFigures, formatMs } from '../../output/format.ts';
+import { formatFigures, formatMs, plural } from '../../output/format.ts';
 import { left, plainStyle, renderTable, right } from '../../output/table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
@@ -72,7 +72,7 @@ await runBench(async () => {
     report(
       options,
       [
-        `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens per step; medians of ${options.rounds} alternating rounds.`,
+        `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens per step; medians of ${plural(options.rounds, 'alternating round')}.`,
         'read: the whole READ when D pulls. left: from the end of P’s last chunk until D has all',
         'blocks. streamed is kvferry’s own handover; its share is relative to the pulled READ’s time.',
         '',
