@@ -358,12 +358,14 @@ describe('kvferry bench', () => {
     [['gen.json', '--token-ids', '--endpoint', 'http://x', '--model', 'm'], /give --tokenizer/],
     [['gen.json', '--endpoint', 'ftp://x', '--model', 'm'], /begins with http/],
     [['gen.json', '--endpoint', 'a', '--url', 'b'], /--endpoint and --url are both given/],
+    [['missing.json'], /text_files in missing\.json: .*\/none\.txt.*, or remove text_files to draw contents/],
     [['short.json'], /book.txt has \d+ tokens and the conversations take \d+/],
   ])('refuses %j before anything starts', async (options, message) => {
     const more = {
       'list.json': JSON.stringify([{ role: 'user', content: 'hi' }]),
       'one.json': JSON.stringify({ ...spec, num_conversations: 1 }),
       'short.json': JSON.stringify({ ...spec, text_files: ['/book.txt'] }),
+      'missing.json': JSON.stringify({ ...spec, text_files: ['/none.txt'] }),
       'null.json': JSON.stringify({ preset: null, numClients: null }),
       '/book.txt': 'too short a text',
     };

@@ -55,7 +55,7 @@ export const benchSpec: CommandSpec = {
   examples: [
     'kvferry bench --preset pr32553 --scale 1/16 --budget 10m',
     'kvferry bench --paths --budget 10m --link none,20e6,10ms',
-    'kvferry bench generate_multi_turn.json --num-clients 2 --json bench.json',
+    'kvferry bench generate_multi_turn.json --scale 1/16 --num-clients 2 --budget 10m',
     'kvferry bench --endpoint http://localhost:8000 --tokenizer tiny',
   ],
 };

@@ -69,7 +69,14 @@ async function generated(
   const files = (spec.text_files ?? []).map((file) => path.resolve(folder, file));
   let tokens: TokenSource = { kind: 'drawn', lowest: LOWEST_TOKEN_ID, highest: vocabulary.size - 1 };
   if (files.length > 0) {
-    const texts = await Promise.all(files.map((file) => deps.readTextFile(file)));
+    const read = (file: string) =>
+      deps.readTextFile(file).catch((cause: Error) => {
+        throw new ConfigError(
+          `text_files in ${source}: ${cause.message}, or remove text_files to draw contents from --seed`,
+          { cause },
+        );
+      });
+    const texts = await Promise.all(files.map(read));
     const tokenIds = texts.flatMap((text) => vocabulary.encode(text));
     tokens = { kind: 'text', tokenIds, name: files.join(' and ') };
   }
