@@ -438,6 +438,10 @@ describe('a fleet', () => {
     [['--fleet', 'fleet.json', '--prefill', '3'], '--fleet and --prefill are both given'],
     [['--fleet', 'half.json'], 'roleset roleset-0 has 1 P and no D'],
     [['--fleet', 'typo.json'], "--fleet has an unknown field 'rolests'"],
+    [
+      ['--fleet', 'short.json', '--turns', '3'],
+      'the prompt of turn 3 has 512 tokens, and no roleset of --fleet takes it (roleset-0 0 to 511, roleset-1 513 to any)',
+    ],
     [['--prefill', '0'], "--prefill is '0': wanted a whole number of engines from 1 to 64"],
     [['--mode-of-fleet', 'poled'], 'wanted one of pooled, replica (did you mean pooled?)'],
   ])('given by %j is refused with one sentence before anything starts', async (args, expected) => {
@@ -445,6 +449,8 @@ describe('a fleet', () => {
       'fleet.json': fleet,
       text: 'two of each',
       'half.json': '{"rolesets":[{"prefill":1}]}',
+      'short.json':
+        '{"rolesets":[{"both":1,"promptTokens":{"max":511}},{"both":1,"promptTokens":{"min":513}}]}',
       'typo.json': '{"rolests":[]}',
     };
     const world = fakeWorld({}, files);

@@ -1,6 +1,7 @@
 /** Chooses a run's conversations, and checks that they fit before any engine starts. */
 import { type RunConfig, SHIPPED } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { fleetIn } from '../../fleet/options.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { needBlocks, poolFor } from '../../lab/pools.ts';
 import type { Architecture } from '../../model/types.ts';
@@ -45,6 +46,23 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
   }
   const needed = poolFor(tokens, options);
   needPools(options, { prefill: needed, decode: needed }, `the conversation grows to ${tokens} tokens`);
+  checkTaken(config, options);
+}
+
+/** Throws ConfigError if a prompt of a generated conversation has a length that no roleset takes. */
+function checkTaken(
+  { turns, systemTokens, userTokens, outputTokens }: RunConfig,
+  options: ClusterOptions,
+): void {
+  const { rolesets } = fleetIn(options);
+  for (let turn = 1; turn <= turns; turn++) {
+    const prompt = systemTokens + turn * userTokens + (turn - 1) * outputTokens;
+    if (rolesets.some(({ min, max }) => prompt >= min && prompt <= (max ?? prompt))) continue;
+    const known = rolesets.map(({ name, min, max }) => `${name} ${min} to ${max ?? 'any'}`);
+    throw new ConfigError(
+      `the prompt of turn ${turn} has ${prompt} tokens, and no roleset of --fleet takes it (${known.join(', ')}): widen a roleset's promptTokens, or change the lengths of the conversation`,
+    );
+  }
 }
 
 /** P must hold the longest prompt, D also the longest allowed answer. Shorter answers would make later prompts shorter. */
