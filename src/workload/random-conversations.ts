@@ -32,7 +32,7 @@ export function makeConversations(
   const system = ids(sizes.systemTokens);
   return Array.from({ length: sizes.conversations }, (_, index) => ({
     kind: 'tokens',
-    id: `made-${index + 1}`,
+    id: `random-${index + 1}`,
     turns: Array.from({ length: sizes.turns }, (_, turn) => [
       ...(turn === 0 ? system : []),
       ...ids(sizes.userTokens),

@@ -25,7 +25,7 @@ describe('kvferry run', () => {
     expect(out).toContain('Start-up, not counted below: 2.35 s');
     expect(world.clusters).toHaveLength(1);
     expect(world.clusters[0]?.closed).toBe(1);
-    expect(world.clusters[0]?.ended).toEqual(['made-1', 'made-1', 'made-1']);
+    expect(world.clusters[0]?.ended).toEqual(['random-1', 'random-1', 'random-1']);
   });
 
   test('reports one turn in the singular', async () => {
@@ -169,7 +169,7 @@ describe('kvferry run', () => {
       expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(1);
       const out = world.out().replaceAll('\n', ' ');
       expect(out).toContain('THE MODES DISAGREE: bidirectional first differs from monolithic');
-      expect(out).toContain('at conversation made-1, turn 2, output token 1');
+      expect(out).toContain('at conversation random-1, turn 2, output token 1');
       expect(out).not.toContain('bit for bit');
       expect(reportSchema.parse(JSON.parse(world.files.get('out.json') ?? '')).comparison).toMatchObject({
         tokens_identical: what === 'logits',
@@ -219,7 +219,7 @@ describe('kvferry run', () => {
     );
     const report = reportSchema.parse(JSON.parse(world.out()));
     expect(new Set(report.runs[0]?.turns.map((turn) => turn.conversation_id))).toEqual(
-      new Set(['made-1', 'made-2', 'made-3']),
+      new Set(['random-1', 'random-2', 'random-3']),
     );
     expect(report.comparison?.tokens_identical).toBe(true);
   });

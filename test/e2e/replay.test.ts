@@ -5,7 +5,7 @@ import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../
 import { BadLines } from '../../src/workload/traces/bad-lines.ts';
 import { traceTurns } from '../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../src/workload/traces/types.ts';
-import { request } from '../workload/traces/made-trace.ts';
+import { request } from '../workload/traces/sample-trace.ts';
 import { testOptions, withCluster } from './cluster-fixture.ts';
 
 /** A prompt of 3 blocks and a bit, then turns that add the answer and new text; a second conversation shares block 0. */

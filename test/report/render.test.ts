@@ -384,8 +384,8 @@ describe('a report with extra sections', () => {
     both!.turns[2]!.audit = { chose: 'pull', chosen_ttft_ms: 80.1, other_ttft_ms: 80, regret_ms: 0.1 };
     const text = renderMarkdown(documentFor(report));
     expect(text).toContain('2 turns served both ways; threshold chose the slower way in 1 and lost 30.1 ms');
-    expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
-    expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
+    expect(text).toContain('| random-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
+    expect(text).toContain('| random-1, 3 | pull | 80.1 | 80.0 | no difference |');
     const turns = piecesOf(report).flatMap((piece) =>
       piece.kind === 'distribution' ? piece.series.map(({ values }) => values.length) : [],
     );
@@ -465,7 +465,7 @@ describe('a JUnit report', () => {
     expect(xml.match(/<testcase /g)).toHaveLength(7);
     expect(xml).toContain('name="a &#62; &#34;1&#34; &#38;&#38; &#60;b&#62;\ufffd"');
     expect(xml).toMatch(
-      /<failure message="bidirectional differs from monolithic at conversation made-1, turn 2, output token 1"/,
+      /<failure message="bidirectional differs from monolithic at conversation random-1, turn 2, output token 1"/,
     );
   });
 });

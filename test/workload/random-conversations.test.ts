@@ -76,7 +76,7 @@ describe('generated conversations', () => {
 
   test('have the given sizes and share their system prompt', () => {
     const made = makeConversations(sizes, 512, 1);
-    expect(made.map(({ id }) => id)).toEqual(['made-1', 'made-2', 'made-3']);
+    expect(made.map(({ id }) => id)).toEqual(['random-1', 'random-2', 'random-3']);
     for (const { turns, outputTokens } of made) {
       expect(turns.map((ids) => ids.length)).toEqual([15, 5, 5, 5]);
       expect(outputTokens).toBe(6);

@@ -8,7 +8,7 @@ import { TraceTokens } from '../../../src/workload/traces/tokens.ts';
 import { traceTurns } from '../../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../../src/workload/traces/types.ts';
 import { TestClock } from '../../clock.ts';
-import { request, UNSCALED } from '../../workload/traces/made-trace.ts';
+import { request, UNSCALED } from '../../workload/traces/sample-trace.ts';
 
 const clock = () => new TestClock(0);
 const tokens = new TraceTokens(500, 1);

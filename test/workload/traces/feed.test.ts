@@ -3,7 +3,7 @@ import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
 import { TraceFeed } from '../../../src/workload/traces/feed.ts';
 import { traceTurns } from '../../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../../src/workload/traces/types.ts';
-import { request, UNSCALED } from './made-trace.ts';
+import { request, UNSCALED } from './sample-trace.ts';
 
 async function* stream<T>(items: readonly T[], onRead: () => void = () => {}) {
   for (const item of items) {

@@ -6,7 +6,7 @@ import { lines } from '../../../src/workload/traces/text.ts';
 import { TurnMaker } from '../../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../../src/workload/traces/types.ts';
 import { MooncakeWriter } from '../../../src/workload/traces/write.ts';
-import { request, turnsOf } from './made-trace.ts';
+import { request, turnsOf } from './sample-trace.ts';
 
 async function* cut(text: string, size: number): AsyncGenerator<string> {
   for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);

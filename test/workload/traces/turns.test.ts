@@ -5,7 +5,7 @@ import { describeScale, scaledLengths } from '../../../src/workload/traces/scale
 import { lengthOf, TraceTokens } from '../../../src/workload/traces/tokens.ts';
 import { TurnMaker } from '../../../src/workload/traces/turns.ts';
 import type { TraceScale } from '../../../src/workload/traces/types.ts';
-import { request, turnsOf, UNSCALED } from './made-trace.ts';
+import { request, turnsOf, UNSCALED } from './sample-trace.ts';
 
 const tokens = new TraceTokens(1000, 7);
 const MOONCAKE: TraceScale = { traceBlockSize: 512, lengthDivisor: 32, speedUp: 1 };
