@@ -36,10 +36,11 @@ export function sweepLines(report: SweepReport, style: TableStyle): string[] {
 
 function seriesLines(series: SweepSeriesReport, rounds: number, style: TableStyle): string[] {
   if (series.points.length === 0) return [];
+  const drawn = plot(series.points);
   return [
     style.bold(titleOf(series)),
     ...pointTable(series, rounds, style),
-    ...plot(series.points),
+    ...(drawn.length > 0 ? drawn : ['']),
     ...wrap(crossoverSentence(series), WIDTH),
     ...thresholdLines(series, style),
   ];

@@ -140,7 +140,7 @@ describe('kvferry bench', () => {
   test('says so if the small pool of P has room for all active conversations', async () => {
     const asked = ['gen.json', '--rounds', '1', '--num-clients', '2', '--json', 'out.json'];
     const small = await bench(asked);
-    expect(small.world.out()).toContain("== P's pool is small, with room for all active conversations");
+    expect(small.world.out()).toContain("== P's pool is small, but has room for all active conversations");
     expect(small.report!.plan.notes).toContainEqual(
       expect.stringMatching(/^There are no more active conversations than clients/),
     );

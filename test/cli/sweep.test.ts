@@ -15,6 +15,7 @@ describe('kvferry sweep', () => {
   it('uses no store, even if a config file has one, since it would load what is to be recomputed', async () => {
     const world = fakeWorld({}, { 'shared.json': '{"store": "64MiB"}' });
     const { code } = await sweep('--context 16 --rounds 1 --config shared.json', world);
+    expect(world.out()).toMatch(/\n\nPulling always/);
     expect(code).toBe(0);
     expect(world.clusters[0]!.options.connector.name).toBe('MultiConnector');
     expect(world.clusters[0]!.settings.connector.name).toBe('NixlConnector');

@@ -201,8 +201,8 @@ function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan 
   const over = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
   if (name !== 'eviction') return { ...plan, title: `${TITLES[name]}${over}` };
   const roomy = plan.pBlocks > activeBlocks;
-  const pools = link === undefined ? "P's pool is" : 'both pools are';
-  const size = roomy ? 'small, with room' : 'too small';
+  const [pools, have] = link === undefined ? ["P's pool is", 'has'] : ['both pools are', 'have'];
+  const size = roomy ? `small, but ${have} room` : 'too small';
   return { ...plan, roomy, title: `${pools} ${size} for all active conversations${over}` };
 }
 

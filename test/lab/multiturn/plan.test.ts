@@ -99,10 +99,10 @@ describe('experiments', () => {
     const titles = [plans, ways].map((all) => fitPools(all, two, 2).at(-1));
     expect(plans[2]!.title).toBe("P's pool is too small for all active conversations");
     expect(titles).toMatchObject([
-      { roomy: true, title: "P's pool is small, with room for all active conversations" },
+      { roomy: true, title: "P's pool is small, but has room for all active conversations" },
       {
         roomy: true,
-        title: "both pools are small, with room for all active conversations; memory's speed",
+        title: "both pools are small, but have room for all active conversations; memory's speed",
       },
     ]);
     const one = fitPools(plans, two, 1)[2]!;
