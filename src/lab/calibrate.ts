@@ -5,7 +5,7 @@ import { ConfigError } from '../errors.ts';
 import { pairPool } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
-import { measureStoreCosts } from './store-costs.ts';
+import { LEAST_LENGTHS, measureStoreCosts } from './store-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
 
 export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgress'> {
@@ -20,8 +20,6 @@ export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgr
 
 const CONTEXTS = [16, 32, 64, 128, 256, 512];
 const QUICK_CONTEXTS = [16, 64, 256];
-/** A slope needs two points. */
-const LEAST_CONTEXTS = 2;
 /** If the pools are too small for others. */
 const SHORT_CONTEXTS = [4, 12];
 const ROUNDS = 5;
@@ -92,10 +90,10 @@ function calibrationPlan(
   const { settings } = cluster;
   const fitting = (quick ? QUICK_CONTEXTS : CONTEXTS).filter((tokens) => fits(tokens, settings));
   const contexts =
-    fitting.length >= LEAST_CONTEXTS
+    fitting.length >= LEAST_LENGTHS
       ? fitting
       : SHORT_CONTEXTS.filter((tokens) => roomOf(tokens, settings) !== null);
-  if (contexts.length < LEAST_CONTEXTS)
+  if (contexts.length < LEAST_LENGTHS)
     throw new ConfigError(
       `calibrating measures pulls from D to P for prompts of ${SHORT_CONTEXTS[0]} to ${promptOf(CONTEXTS.at(-1)!)} tokens, and the fleet has no P and D that take two lengths of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
     );
@@ -130,12 +128,12 @@ function fits(tokens: number, settings: Cluster['settings']): boolean {
 
 /**
  * Contexts for measuring the store: it saves whole blocks, and does not load the last token's. If the pools are small, fewer
- * than LEAST_CONTEXTS may remain.
+ * than LEAST_LENGTHS may remain.
  */
 function storedContexts({ settings }: Cluster, contexts: readonly number[]): number[] {
   const { blockSize } = settings;
   const given = contexts.filter((tokens) => tokens > blockSize);
-  if (given.length >= LEAST_CONTEXTS) return contexts.filter((tokens) => tokens >= blockSize);
+  if (given.length >= LEAST_LENGTHS) return contexts.filter((tokens) => tokens >= blockSize);
   return [blockSize + 1, 2 * blockSize + 1].filter((tokens) => fits(tokens, settings));
 }
 

@@ -23,8 +23,8 @@ export interface StoreCostOptions {
 /** Bytes and milliseconds. */
 type Sample = readonly [bytes: number, ms: number];
 
-/** Prompts of at least two lengths are needed to separate the cost per byte from the fixed cost. */
-const LEAST_PROMPTS = 2;
+/** Prompts of at least this many lengths separate the cost per token or byte from the fixed cost. */
+export const LEAST_LENGTHS = 2;
 
 /**
  * Needs a cluster with a store. Restores mode and connectors, and leaves the caches empty. null: the store has no room for two
@@ -37,7 +37,7 @@ export async function measureStoreCosts(
   const { mode, prefill, connector, store } = cluster.settings;
   const { blockBytes, slots } = (await cluster.storeStats())!;
   const contexts = keptTogether(options.contexts, slots, cluster.settings);
-  if (contexts.length < LEAST_PROMPTS) return null;
+  if (contexts.length < LEAST_LENGTHS) return null;
   const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
   const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
     if (name === 'save') samples.save.push([Number(args.blocks) * blockBytes, endMs - startMs]);
