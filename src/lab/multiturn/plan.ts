@@ -115,24 +115,32 @@ const LEAST_TURNS = 2;
 
 /**
  * Ever smaller parts of the workload, down to the smallest useful one: first fewer conversations, as long as each client still
- * has several (with fewer, a small cache would hold them all), then fewer turns, alternating.
+ * has several (with fewer, a small cache would hold them all), then fewer turns, alternating. Of many conversations, 1% is cut
+ * at a time: each part takes as long to predict as it is large.
  */
 function* cuts(
   conversations: readonly BenchConversation[],
   numClients: number,
 ): Generator<{ count: number; turns: number }> {
   let count = conversations.length;
-  let turns = Math.max(...conversations.map((each) => each.turns.length));
+  let turns = mostTurns(conversations);
   yield { count, turns };
   for (const [fewest, shortest] of [
     [3 * numClients, PUBLISHED_TURNS],
     [2 * numClients, 4],
     [numClients, LEAST_TURNS],
   ] as const) {
-    while (count > fewest) yield { count: --count, turns };
+    while (count > fewest) {
+      count = Math.max(fewest, count - Math.max(1, Math.floor(count / 100)));
+      yield { count, turns };
+    }
     while (turns > shortest) yield { count, turns: --turns };
   }
 }
+
+/** Turns of the longest conversation. */
+export const mostTurns = (conversations: readonly BenchConversation[]): number =>
+  conversations.reduce((most, { turns }) => Math.max(most, turns.length), 0);
 
 const shortened = (conversations: readonly BenchConversation[], turns: number): BenchConversation[] =>
   conversations.map((each) => ({ ...each, turns: each.turns.slice(0, turns) }));

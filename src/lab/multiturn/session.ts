@@ -10,7 +10,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import { KeptRounds } from './kept-rounds.ts';
-import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
+import { type Cost, fitCost, LEAST_ROUNDS, mostTurns, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
 import type { BenchTarget } from './target.ts';
 
@@ -236,12 +236,10 @@ function whatWasCut(
   rounds: number,
 ): string[] {
   const why = `${plural(rounds, 'round')} with more would not fit the budget`;
-  const turns = (list: readonly BenchConversation[]): number =>
-    Math.max(...list.map((conversation) => conversation.turns.length));
   const some = all.slice(0, kept.length);
-  if (turns(kept) < turns(some))
+  if (mostTurns(kept) < mostTurns(some))
     return [
-      `Cut: ${kept.length} of ${plural(all.length, 'conversation')}, and ${turns(kept)} turns of up to ${turns(some)}: ${why}.`,
+      `Cut: ${kept.length} of ${plural(all.length, 'conversation')}, and ${mostTurns(kept)} turns of up to ${mostTurns(some)}: ${why}.`,
     ];
   if (kept.length < all.length)
     return [`Cut: ${kept.length} of ${plural(all.length, 'conversation')}: ${why}.`];

@@ -168,6 +168,22 @@ describe('a time budget', () => {
     expect(new Set(sizes).size).toBeGreaterThan(10);
   });
 
+  test('cuts a workload of 200,000 conversations without predicting every number of them', () => {
+    const { turns } = conversations[0]!;
+    const many = Array.from({ length: 200_000 }, (_, i) => ({ id: `${i}`, turns }));
+    let predicted = 0;
+    const predictMs = (some: readonly BenchConversation[]): number => {
+      predicted += some.length;
+      if (predicted > 200 * many.length) throw new Error(`still ${some.length} conversations`);
+      return some.length;
+    };
+    expect(whatFits(many, predictMs, options(1))).toHaveLength(2);
+    predicted = 0;
+    const fitting = whatFits(many, predictMs, options(3 * 1000)).length;
+    expect(fitting).toBeLessThanOrEqual(850);
+    expect(fitting).toBeGreaterThanOrEqual(0.98 * 850);
+  });
+
   test('is planned with more time for recomputing than for pulling', () => {
     const only = (key: string) => [{ ...plans[0]!, arms: plans[0]!.arms.filter((arm) => arm.key === key) }];
     const without = predictRoundMs(conversations, only('unidirectional'), cost, 2);
