@@ -18,7 +18,10 @@ export class BlockPolls {
   readonly #engines: SnapshotNews;
   /** Loaded when there is a store. */
   #store: StoreNews | null = null;
-  #polling: Promise<void> | null = null;
+  /** The last poll. */
+  #polling: Promise<void> = Promise.resolve();
+  /** Whether it still looks at engines. */
+  #looking = false;
   #pollAgain = false;
 
   /** originMs: the shared clock's time that becomes 0. */
@@ -44,13 +47,8 @@ export class BlockPolls {
 
   /** Reports blocks that changed. Calls during a poll share the next one. Never rejects. */
   poll(): Promise<void> {
-    if (this.#polling) {
-      this.#pollAgain = true;
-      return this.#polling;
-    }
-    this.#polling = this.#look().finally(() => {
-      this.#polling = null;
-    });
+    if (this.#looking) this.#pollAgain = true;
+    else this.#polling = this.#look();
     return this.#polling;
   }
 
@@ -60,6 +58,7 @@ export class BlockPolls {
   }
 
   async #look(): Promise<void> {
+    this.#looking = true;
     do {
       this.#pollAgain = false;
       try {
@@ -73,6 +72,8 @@ export class BlockPolls {
         // An engine ended meanwhile; its notice reports that.
       }
     } while (this.#pollAgain);
+    // At once, not when the promise has settled: a call in between would be lost.
+    this.#looking = false;
   }
 
   async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
