@@ -54,6 +54,32 @@ it('each set of kernels gives the same bits, and the one-row set compiles the ot
   expect(lived.get('one row')).toEqual(lived.get('prompts'));
 });
 
+it.each([
+  ['cannot be opened', () => Promise.reject(new Error('no memory for a second device'))],
+  [
+    'fails',
+    async () => {
+      const compiler = await openTestDevice(0);
+      compiler.destroy('its memory is exhausted');
+      return compiler;
+    },
+  ],
+])(
+  'an engine compiles the other kernels on its own device if the second device %s',
+  async (_, openCompiler) => {
+    h = await createHarness(weights, { kernels: 'one row', openCompiler, numBlocks: 12, maxModelLen: 64 });
+    const step = (at: number) => {
+      const requests = [0, 1].map((i) => request(`${i}`, ids[i]!, at, at + 1, [1 + i]));
+      return h.runner.execute({ step: at, requests });
+    };
+    const { pipelines } = await h.runner.warmUp();
+    await step(0);
+    await h.runner.kernelsSettled();
+    expect(await step(1)).toHaveLength(2);
+    expect((await h.runner.warmUp()).pipelines).toBeGreaterThan(pipelines);
+  },
+);
+
 it('an engine that is closed during a later compilation leaves nothing pending', async () => {
   h = await createHarness(weights, { kernels: 'one row', numBlocks: 12, maxModelLen: 64 });
   const requests = [0, 1].map((i) => request(`${i}`, ids[i]!, 0, 1, [1 + i]));

@@ -58,10 +58,12 @@ export class LaterKernels {
   async #make(): Promise<void> {
     const { gpu, library, openCompiler } = this.#options;
     try {
-      const compiler = (await openCompiler?.()) ?? null;
+      // Without the second device, or after it has failed, the engine's own compiles: a step waits, but none fails.
+      const compiler = (await openCompiler?.().catch(() => null)) ?? null;
       this.#compiler = compiler;
       for (let kernel = this.#line.shift(); kernel && !this.#closed; kernel = this.#line.shift()) {
-        if (compiler) await this.#compileOn(compiler, kernel);
+        if (compiler) await this.#compileOn(compiler, kernel).catch(() => {});
+        if (this.#closed) return;
         submitFirstDispatches(gpu, library, [await library.make(kernel)]);
       }
     } catch (error) {
