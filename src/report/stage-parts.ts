@@ -11,7 +11,7 @@ const LABELS: Readonly<Record<string, string>> = {
   pull: 'pull D→P',
   prefill: 'prefill',
   sampling: 'sampling',
-  'hand-over': 'handover P→D',
+  handover: 'handover P→D',
   decode: 'first step on D',
   other: 'other',
 };

@@ -173,7 +173,7 @@ describe('the stages of a turn', () => {
       ...{ router: 1, load_p_lookup: 5, load_p_readback: 4, load_p_messages: 4, prefill: 6 },
       ...{ hand_over_messages: 4, load_d_lookup: 2, load_d_scatter: 2, first_decode_step: 2, other: 0 },
     });
-    expect(groupStages(stagesMs)).toMatchObject({ load: 17, pull: 0, 'hand-over': 4 });
+    expect(groupStages(stagesMs)).toMatchObject({ load: 17, pull: 0, handover: 4 });
   });
 
   it('count a streamed handover from the end of prefill on; what ran before that is overlapped', () => {

@@ -26,7 +26,7 @@ const GROUPS = [
   ['load', 'from the store'],
   ['save', 'to the store'],
   ['prefill', 'prefill'],
-  ['hand-over', 'from P to D'],
+  ['handover', 'from P to D'],
   ['decode', 'decode'],
   ['else', 'router, queues and the rest'],
 ] as const;

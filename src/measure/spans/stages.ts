@@ -15,7 +15,7 @@ export const STAGE_GROUPS = [
   'pull',
   'prefill',
   'sampling',
-  'hand-over',
+  'handover',
   'decode',
   'other',
 ] as const;
@@ -78,7 +78,7 @@ export const STAGES = {
   load_d_handshake: stage('handshake', 'the first load of D from the store asks for a slab'),
   ...transferStages('load_d', 'load', 'store to D'),
   hand_over_handshake: stage('handshake', 'the first read of D from P asks for a slab'),
-  ...transferStages('hand_over', 'hand-over', 'P to D'),
+  ...transferStages('hand_over', 'handover', 'P to D'),
   first_decode_step: stage(
     'decode',
     "D's kernels up to its first token: the last prompt token, and what did not arrive",

@@ -18,7 +18,7 @@ const DARK = `
 const series = ['mono', 'uni', 'bi', 'local', 'extra']
   .map((name) => `.c-${name}{fill:var(--${name});stroke:var(--${name})}`)
   .join('');
-const stages = STAGE_GROUPS.map((name) => `.g-${name}{fill:var(--s-${name.replace('-', '')})}`).join('');
+const stages = STAGE_GROUPS.map((name) => `.g-${name}{fill:var(--s-${name})}`).join('');
 
 export const STYLE = `
 :root{color-scheme:light dark;${LIGHT}}
