@@ -119,14 +119,22 @@ export function listOf<const T extends Choices>(choices: T): z.ZodPreprocess<z.Z
   );
 }
 
-/** Several whole numbers, as a list or separated by commas; duplicates are removed. */
+const listed = (value: unknown): unknown =>
+  typeof value === 'string' ? value.split(',') : typeof value === 'number' ? [value] : value;
+
+const atLeastOne = (wanted: string, range: Range) =>
+  z.array(wholeNumber(wanted, range), { error: wanted }).min(1, { error: wanted });
+
+/** Several whole numbers, as a list or separated by commas. Order and duplicates are kept. */
+export function wholeNumberList(wanted: string, range: Range) {
+  return z.preprocess(listed, atLeastOne(wanted, range));
+}
+
+/** The same for a set of numbers: duplicates are removed. */
 export function wholeNumbers(wanted: string, range: Range) {
   return z.preprocess(
-    (value) => (typeof value === 'string' ? value.split(',') : typeof value === 'number' ? [value] : value),
-    z
-      .array(wholeNumber(wanted, range), { error: wanted })
-      .min(1, { error: wanted })
-      .transform((list) => [...new Set(list)]),
+    listed,
+    atLeastOne(wanted, range).transform((list) => [...new Set(list)]),
   );
 }
 

@@ -1,5 +1,5 @@
 /** Settings of `kvferry serve`. Names and defaults are those of `vllm serve` where it has the setting. */
-import { anyNumber, countFrom0, flag, oneOf, text, wholeNumber, wholeNumbers } from './fields.ts';
+import { anyNumber, countFrom0, flag, oneOf, text, wholeNumber, wholeNumberList } from './fields.ts';
 
 const port = (what: string, fallback: number) =>
   wholeNumber('a port from 0 to 65535', { min: 0, max: 65535 })
@@ -7,7 +7,7 @@ const port = (what: string, fallback: number) =>
     .meta({ description: `Port of ${what}; 0 picks a free one.`, value: 'PORT' });
 
 const enginePort = (what: string, fallback: number) =>
-  wholeNumbers('ports from 0 to 65535, separated by commas', { min: 0, max: 65535 })
+  wholeNumberList('ports from 0 to 65535, separated by commas', { min: 0, max: 65535 })
     .default([fallback])
     .meta({
       description: `Port of the first ${what}; the others use the following ports. Or one port each, separated by commas. 0 picks a free one.`,

@@ -281,6 +281,14 @@ describe('connectors with a store in kvTransferConfig', () => {
   });
 
   test.each([
+    ['0,0,9000', [0, 0, 9000]],
+    ['8100,8100', [8100, 8100]],
+    [8100, [8100]],
+  ])('--decode-port %j gives each engine its port, also one that repeats', (decodePort, ports) => {
+    expect(parseRunConfig({ decodePort }).decodePort).toEqual(ports);
+  });
+
+  test.each([
     ['64MiB', 64 * 2 ** 20],
     ['1.5GB', 1.5e9],
     ['4096', 4096],
