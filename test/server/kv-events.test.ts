@@ -136,6 +136,20 @@ describe('the event stream', () => {
     await b.leave();
   });
 
+  it('answers HEAD with the headers alone, and does not follow the log for it', async () => {
+    let followed = 0;
+    const log = new (class extends KvEventLog {
+      override changed(signal: AbortSignal): Promise<void> {
+        followed++;
+        return super.changed(signal);
+      }
+    })();
+    const response = await portOf(log).request('/kv/events', { method: 'HEAD' });
+    expect([response.status, response.headers.get('Content-Type')]).toEqual([200, 'text/event-stream']);
+    expect(await response.text()).toBe('');
+    expect(followed).toBe(0);
+  });
+
   it('replays from ?from=N, or from after Last-Event-ID', async () => {
     const log = filled(4);
     const from = await open(log, '?from=2');

@@ -20,6 +20,8 @@ export function mountKvEvents(app: Hono, log: KvEventLog): void {
   app.get('/kv/events', (c) => {
     const from = startOf(c, log);
     c.header('X-Accel-Buffering', 'no');
+    // Nobody reads the body of a response to HEAD: following the log for it would never end.
+    if (c.req.method === 'HEAD') return c.body(null, 200, { 'Content-Type': 'text/event-stream' });
     return streamSSE(c, (stream) => follow(stream, log, from));
   });
 }
