@@ -62,6 +62,14 @@ describe('remote_host', () => {
     );
   });
 
+  test('may be an IPv6 address under which that engine was reached, with or without brackets', () => {
+    const names = new HostNames([]);
+    names.noteHost('prefill-0', '[2001:db8::15]:8100');
+    for (const remote_host of ['2001:db8::15', '[2001:db8::15]', '2001:DB8::15'])
+      expect(checkKvParams({ ...offer, remote_host }, rule({ names }))).toMatchObject(offer);
+    expect(names.has('prefill-0', '2001:db8::16')).toBe(false);
+  });
+
   test('may be a name under which that engine was reached, also before a restart', () => {
     const names = new HostNames([]);
     names.noteHost('prefill-0', '192.0.2.7:8100');

@@ -20,8 +20,9 @@ export function ownNames(host: string): string[] {
   return [host, 'localhost', hostname(), ...addresses.filter((address) => address !== undefined)];
 }
 
-/** In lower case, without port, brackets and trailing dot. */
-export const bare = (host: string): string => unbracketed(host.replace(/:\d*$/, ''));
+/** In lower case, without port, brackets and trailing dot. An IPv6 address without brackets has no port. */
+export const bare = (host: string): string =>
+  unbracketed(isIP(host) === 6 ? host : host.replace(/:\d*$/, ''));
 
 const unbracketed = (host: string): string =>
   host
