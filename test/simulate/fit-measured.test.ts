@@ -58,16 +58,16 @@ function stepsOf(
     ms: [firstMs],
     stretchesMs: [[8]],
   };
-  const besides = {
+  const measurements = {
     ...{
       submitMs: [0],
-      beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, near: [1], far: [] }] }],
+      concurrent: [{ engines: [{ engineId: 'p', role: 'prefill' as const, near: [1], far: [] }] }],
     },
-    readsBeside: { reads: [], steps: [], decodes: [] },
-    handOvers: [8, 16, 32].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
+    overlappingReads: { reads: [], steps: [], decodes: [] },
+    handovers: [8, 16, 32].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
     ...others,
   };
-  return fitted(cluster, [...prompts.map(prompt), decodes, ...more], besides);
+  return fitted(cluster, [...prompts.map(prompt), decodes, ...more], measurements);
 }
 
 describe('fitted decode steps', () => {
@@ -141,8 +141,8 @@ describe('fitted times between steps', () => {
   const handOver = { routerMs: 1.4, aroundMs: 0.5 };
   const { file } = stepsOf([8, 16, 32], [], {
     submitMs: [0.2],
-    handOvers: [1e6, 2e6].map((bytes) => ({ ...handOver, readMs: 1 + bytes / 1e6, bytes })),
-    readsBeside: {
+    handovers: [1e6, 2e6].map((bytes) => ({ ...handOver, readMs: 1 + bytes / 1e6, bytes })),
+    overlappingReads: {
       reads: [4.5, 5, 20].map((readMs) => ({ readMs, bytes: 1e6, stepMs: 4 })),
       steps: [],
       decodes: [],
@@ -213,9 +213,9 @@ describe('speeds on a shared machine', () => {
   ];
   const { file } = fitted(cluster, points, {
     submitMs: [0],
-    beside: groups.map((engines) => ({ engines })),
-    handOvers: [8, 16].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
-    readsBeside: { reads: [], steps: [], decodes: [] },
+    concurrent: groups.map((engines) => ({ engines })),
+    handovers: [8, 16].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
+    overlappingReads: { reads: [], steps: [], decodes: [] },
   });
 
   it('are fitted by the role of the other engines: D with D is not D with P', () => {

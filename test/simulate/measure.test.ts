@@ -235,7 +235,7 @@ describe('the slowdown of engines by each other', () => {
 it('a READ takes longer while engines compute on a shared machine', async () => {
   const fleet = simulated(
     { options: fleetOptions({ options: { maxModelLen: 1024 } }) },
-    { stepMs: () => 10, readMs: () => 3, readBesideMs: 4, speeds: () => 1, pieceMs: null },
+    { stepMs: () => 10, readMs: () => 3, readContentionMs: 4, speeds: () => 1, pieceMs: null },
     { runs: false },
   );
   const handOverMs = async (conversationId: string, maxTokens: number): Promise<number> => {
@@ -284,7 +284,7 @@ it.each([
       { options },
       {
         stepMs: ({ decodes, prefillTokens }) => 4 + decodes + 0.3 * prefillTokens,
-        ...{ readMs: () => 5, readBesideMs: 3, readFromStepsMs, pullFromStepsMs, pieceMs: 30 },
+        ...{ readMs: () => 5, readContentionMs: 3, readFromStepsMs, pullFromStepsMs, pieceMs: 30 },
         // P slow D down, and D slow each other down.
         speeds: (_work, { prefill, decode }) => 1 / (1 + 0.2 * prefill + 0.1 * decode),
       },

@@ -6,7 +6,11 @@ import { greedy, simulated, turn } from './simulated.ts';
 
 const TOKENS = 512;
 const stepMs: SimulationCosts['stepMs'] = ({ prefillTokens }) => 2 + 0.1 * prefillTokens;
-const costsBy = (readMs: SimulationCosts['readMs'], readBesideMs = 0) => ({ stepMs, readMs, readBesideMs });
+const costsBy = (readMs: SimulationCosts['readMs'], readContentionMs = 0) => ({
+  stepMs,
+  readMs,
+  readContentionMs,
+});
 const latency: LinkSpec = { name: 'far', bytesPerSecond: 5e7, latencyMs: 20 };
 
 it.each<[string, Partial<SimulationCosts>, LinkSpec | null]>([

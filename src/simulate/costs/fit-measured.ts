@@ -6,10 +6,10 @@ import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import type { Beside } from './beside.ts';
+import type { ConcurrentWork } from './contention.ts';
 import { speedsOf } from './fit-speeds.ts';
 import { between, type SimulationCostsFile, stepMs } from './linear.ts';
-import { besideRead, type ReadBeside, type StepsBeside } from './read-beside.ts';
+import { type OverlappingRead, readContention, type StepGroup } from './overlapping-reads.ts';
 import type { StepShape } from './types.ts';
 
 export interface MeasuredCosts {
@@ -35,7 +35,7 @@ export interface Point {
   stretchesMs: (readonly number[])[];
 }
 
-export interface HandOver {
+export interface MeasuredHandover {
   /** The router's own work, and messages on their way to an engine and back. */
   routerMs: number;
   readMs: number;
@@ -49,14 +49,14 @@ export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 /** Length of the pieces that the runner cuts a step into, so that copies get in between, ms. */
 const PIECE_MS = 30;
 
-interface MeasuredBesides {
+interface Measurements {
   /** Times of requests from the router to their engines. */
   submitMs: readonly number[];
-  handOvers: readonly HandOver[];
-  beside: readonly Beside[];
-  readsBeside: {
-    reads: readonly ReadBeside[];
-    steps: readonly StepsBeside[];
+  handovers: readonly MeasuredHandover[];
+  concurrent: readonly ConcurrentWork[];
+  overlappingReads: {
+    reads: readonly OverlappingRead[];
+    steps: readonly StepGroup[];
     decodes: readonly unknown[];
   };
 }
@@ -64,43 +64,43 @@ interface MeasuredBesides {
 export function fitted(
   { info, settings, engines }: Cluster,
   points: readonly Point[],
-  { submitMs, handOvers, beside, readsBeside }: MeasuredBesides,
+  { submitMs, handovers, concurrent, overlappingReads }: Measurements,
 ): MeasuredCosts {
   // Drivers of P and D may differ.
   const roles = ROLES.filter((role) => points.some((point) => point.role === role));
   const stepOf = (role: EngineRole) => stepFit(points.filter((point) => point.role === role));
   const read = fitNonNegative(
-    handOvers.map(({ bytes }) => [1, bytes]),
-    handOvers.map(({ readMs }) => Math.max(1e-3, readMs)),
+    handovers.map(({ bytes }) => [1, bytes]),
+    handovers.map(({ readMs }) => Math.max(1e-3, readMs)),
   );
   const [fixedMs, msPerByte] = read.coefficients as [number, number];
   const toEngineMs = median(submitMs);
   // A turn sends a request to P and one to D, and P's answer comes back. What is left is the router's own work before
   // each of the two.
-  const routerMs = median(handOvers.map(({ routerMs }) => routerMs));
+  const routerMs = median(handovers.map(({ routerMs }) => routerMs));
   const ownMs = Math.max(0, routerMs - 3 * toEngineMs) / 2;
   const step = stepOf(roles[0]!);
   const decodeStep = roles.length > 1 ? stepOf('decode') : null;
-  const [one = 0, two = one] = (decodeStep ?? step).ms_by_decodes ?? [];
-  const aroundMs = median(handOvers.map((each) => each.aroundMs));
-  const besideIt = besideRead((bytes) => fixedMs + msPerByte * bytes, readsBeside, {
-    ...{ rowMs: two - one, decodes: readsBeside.decodes.length },
+  const [oneMs = 0, twoMs = oneMs] = (decodeStep ?? step).ms_by_decodes ?? [];
+  const aroundMs = median(handovers.map((handover) => handover.aroundMs));
+  const contention = readContention((bytes) => fixedMs + msPerByte * bytes, overlappingReads, {
+    ...{ rowMs: twoMs - oneMs, decodes: overlappingReads.decodes.length },
   });
   const file: SimulationCostsFile = {
     kvferry_simulation_costs: 1,
     name: `${info.model.name} on ${info.adapter.name}`,
     source: 'measured',
     model: settings.model,
-    about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
+    about: `${points.length + handovers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
     max_num_batched_tokens: settings.maxNumBatchedTokens,
     step,
     decode_step: decodeStep,
     read: {
       fixed_ms: fixedMs + aroundMs,
       ms_per_byte: msPerByte,
-      beside_ms: besideIt.readMs,
-      from_steps_ms: besideIt.fromStepsMs,
-      pull_from_steps_ms: besideIt.pullFromStepsMs,
+      beside_ms: contention.readMs,
+      from_steps_ms: contention.fromStepsMs,
+      pull_from_steps_ms: contention.pullFromStepsMs,
     },
     store: null,
     submit_ms: toEngineMs + ownMs,
@@ -113,14 +113,14 @@ export function fitted(
       long_prompts: points.some(isLong) ? { rows: LONG_ROWS, times: variesOf(points.filter(isLong)) } : null,
       decodes: variesOf(points.filter((point) => !hasPrompts(point))),
     },
-    speeds: speedsOf(beside),
+    speeds: speedsOf(concurrent),
   };
   const errors = errorsOf(file, points);
   return {
     file,
-    points: points.length + handOvers.length,
+    points: points.length + handovers.length,
     spread: spreadOf(points),
-    worst: errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst)),
+    worst: errors.reduce((worst, point) => (Math.abs(point.error) > Math.abs(worst.error) ? point : worst)),
   };
 }
 
@@ -146,7 +146,7 @@ function variesOf(points: readonly Point[]): number[][] {
     point.stretchesMs.map((stretch) => stretch.map((ms) => Math.max(1e-3, ms) / msOf(point))),
   );
   if (stretches.length === 0) return [[1]];
-  const sorted = stretches.toSorted((one, other) => mean(one) - mean(other));
+  const sorted = stretches.toSorted((a, b) => mean(a) - mean(b));
   return Array.from(
     { length: STAND_FOR_ALL },
     (_, i) => sorted[Math.floor(((i + 0.5) / STAND_FOR_ALL) * sorted.length)]!,
@@ -160,7 +160,7 @@ function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
   });
   return {
     median: median(spreads.map(({ spread }) => spread)),
-    worst: spreads.reduce((worst, each) => (each.spread > worst.spread ? each : worst)),
+    worst: spreads.reduce((worst, point) => (point.spread > worst.spread ? point : worst)),
   };
 }
 
@@ -199,11 +199,11 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
     ms_by_decodes: decodesMs,
     ms_by_rows: byRows,
   };
-  return { ...step, ms_per_decode_beside_prompts: besidePrompts(step, points.filter(isMixed)) };
+  return { ...step, ms_per_decode_beside_prompts: decodeMsWithPrompts(step, points.filter(isMixed)) };
 }
 
 /** What each decoding request adds to a step with prompts, beyond its row, ms. */
-function besidePrompts(step: SimulationCostsFile['step'], mixed: readonly Point[]): number {
+function decodeMsWithPrompts(step: SimulationCostsFile['step'], mixed: readonly Point[]): number {
   const more = mixed.map((point) => {
     const shape = point.steps[0]!;
     return { x: shape.decodes, y: msOf(point) - stepMs(step, shape) };
@@ -271,8 +271,8 @@ function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs
   return { decodesMs, contextMs };
 }
 
-const sum = <T>(all: readonly T[], value: (each: T) => number): number =>
-  all.reduce((total, each) => total + value(each), 0);
+const sum = <T>(all: readonly T[], value: (item: T) => number): number =>
+  all.reduce((total, item) => total + value(item), 0);
 
 function errorsOf(
   { step, decode_step }: SimulationCostsFile,

@@ -33,13 +33,13 @@ const LEAST_SHARE = 0.1;
 /** `decodeEngines`: number of D that shared the requests. Throws ConfigError for a report that says too little. */
 export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
   const notes: string[] = [];
-  const { samples, beside } = plainSamples(report);
+  const { samples, concurrent } = plainSamples(report);
   if (samples.length < LEAST_REQUESTS)
     throw new ConfigError(
       `${source} has ${samples.length} requests that pulled nothing: wanted at least ${LEAST_REQUESTS}; run a longer benchmark`,
     );
-  const prefill = fitPrefill(samples, beside, source, notes);
-  const decode = fitDecode(samples, beside, decodeEngines, notes);
+  const prefill = fitPrefill(samples, concurrent, source, notes);
+  const decode = fitDecode(samples, concurrent, decodeEngines, notes);
   const { step } = decode;
   // In a handover two engines take a step, and D computes the last token of the prompt.
   const restMs = Math.max(0, prefill.constantMs - 2 * step.fixed_ms - step.ms_per_decode);
@@ -80,8 +80,8 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
 /** Most rows in a step: engines here report it, a server does not. */
 function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): number | null {
   if (target.url === null) {
-    const { maxNumBatchedTokens: given } = config;
-    return typeof given === 'number' ? given : rowsAStep(adapter.software);
+    const { maxNumBatchedTokens: reportedRows } = config;
+    return typeof reportedRows === 'number' ? reportedRows : rowsAStep(adapter.software);
   }
   notes.push(
     "A server does not report the most rows in a step: simulations use 2048, vLLM's default. To use another number, write it into max_num_batched_tokens or give --max-num-batched-tokens.",
@@ -93,24 +93,24 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
  * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran at the same time
  * as each of them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
  */
-function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; beside: Beside[] } {
+function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; concurrent: Concurrency[] } {
   const [first] = Object.values(experiments);
   const every = Object.values(first?.modes ?? {});
-  const handingOver = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
-  const modes = handingOver.length > 0 ? handingOver : every;
+  const disaggregated = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
+  const modes = disaggregated.length > 0 ? disaggregated : every;
   // Modes ran one after the other: round numbers keep their clocks apart.
   const all = modes.flatMap(({ samples }, mode) =>
     samples.map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
   );
-  const besideAll = neighbours(all);
+  const concurrencies = neighbours(all);
   const isPlain = (i: number): boolean => (all[i]!.pulled_tokens ?? 0) === 0;
   return {
     samples: all.filter((_, i) => isPlain(i)),
-    beside: besideAll.filter((_, i) => isPlain(i)),
+    concurrent: concurrencies.filter((_, i) => isPlain(i)),
   };
 }
 
-interface Beside {
+interface Concurrency {
   /** Prompt tokens to compute of requests that arrived before and had no token yet. */
   ahead: number;
   /** Mean number of requests that decoded while it did, itself included; and their context, tokens. */
@@ -119,29 +119,29 @@ interface Beside {
 }
 
 /** What ran at the same time as each request, among all others of its round. */
-function neighbours(samples: readonly BenchSample[]): Beside[] {
+function neighbours(samples: readonly BenchSample[]): Concurrency[] {
   const rounds = new Map<number, BenchSample[]>();
   for (const sample of samples) {
     const same = rounds.get(sample.round);
     if (same) same.push(sample);
     else rounds.set(sample.round, [sample]);
   }
-  return samples.map((one) => {
-    const from = one.start_ms + one.ttft_ms;
-    const end = one.start_ms + one.latency_ms;
-    const beside = { ahead: 0, decoding: 0, context: 0 };
-    for (const other of rounds.get(one.round)!) {
+  return samples.map((sample) => {
+    const from = sample.start_ms + sample.ttft_ms;
+    const end = sample.start_ms + sample.latency_ms;
+    const concurrent = { ahead: 0, decoding: 0, context: 0 };
+    for (const other of rounds.get(sample.round)!) {
       const otherFrom = other.start_ms + other.ttft_ms;
       const otherEnd = other.start_ms + other.latency_ms;
-      const isSelf = other === one;
-      if (!isSelf && other.start_ms <= one.start_ms && otherFrom > one.start_ms)
-        beside.ahead += computedOf(other);
+      const isSelf = other === sample;
+      if (!isSelf && other.start_ms <= sample.start_ms && otherFrom > sample.start_ms)
+        concurrent.ahead += computedOf(other);
       const overlap = Math.max(0, Math.min(end, otherEnd) - Math.max(from, otherFrom));
       const share = isSelf ? 1 : end > from ? overlap / (end - from) : 0;
-      beside.decoding += share;
-      beside.context += share * contextOf(other);
+      concurrent.decoding += share;
+      concurrent.context += share * contextOf(other);
     }
-    return beside;
+    return concurrent;
   });
 }
 
@@ -152,7 +152,7 @@ const computedOf = ({ computed_tokens, input_num_tokens }: BenchSample): number 
 const contextOf = ({ input_num_tokens, output_num_tokens }: BenchSample): number =>
   input_num_tokens + output_num_tokens / 2;
 
-const apart = (values: readonly number[]): boolean =>
+const differ = (values: readonly number[]): boolean =>
   Math.max(...values) > LEAST_SPREAD * Math.max(1e-9, Math.min(...values));
 
 interface FittedPrefill {
@@ -168,23 +168,23 @@ interface FittedPrefill {
 
 function fitPrefill(
   all: readonly BenchSample[],
-  beside: readonly Beside[],
+  concurrent: readonly Concurrency[],
   source: string,
   notes: string[],
 ): FittedPrefill {
-  const told = all.every(({ computed_tokens }) => computed_tokens !== null);
+  const reported = all.every(({ computed_tokens }) => computed_tokens !== null);
   // If the server does not report cached tokens, first turns are taken to be computed in full.
   const chosen = all.flatMap((sample, i) =>
-    told || sample.turn === 1 ? [{ sample, beside: beside[i]! }] : [],
+    reported || sample.turn === 1 ? [{ sample, concurrent: concurrent[i]! }] : [],
   );
-  if (!told)
+  if (!reported)
     notes.push('The server does not report what its cache held: TTFT is fitted to first turns alone.');
   const computed = chosen.map(({ sample }) => computedOf(sample));
-  if (chosen.length < LEAST_REQUESTS || !apart(computed))
+  if (chosen.length < LEAST_REQUESTS || !differ(computed))
     throw new ConfigError(
       `${source} has ${chosen.length} prompts of nearly one length to fit: wanted at least ${LEAST_REQUESTS} of different lengths; run a benchmark with mixed lengths`,
     );
-  const rows = chosen.map(({ sample, beside: { ahead } }, i) => [
+  const rows = chosen.map(({ sample, concurrent: { ahead } }, i) => [
     1,
     computed[i]!,
     tokenContext(sample.input_num_tokens - computed[i]!, computed[i]!),
@@ -214,7 +214,7 @@ function fitPrefill(
 
 function fitDecode(
   all: readonly BenchSample[],
-  beside: readonly Beside[],
+  concurrent: readonly Concurrency[],
   engines: number,
   notes: string[],
 ): {
@@ -222,16 +222,16 @@ function fitDecode(
   fitted: number;
   medianError: number;
 } {
-  const several = all.flatMap((sample, i) =>
-    sample.tpot_ms > 0 && sample.output_num_tokens > 2 ? [{ sample, beside: beside[i]! }] : [],
+  const answers = all.flatMap((sample, i) =>
+    sample.tpot_ms > 0 && sample.output_num_tokens > 2 ? [{ sample, concurrent: concurrent[i]! }] : [],
   );
   // Errors are relative: one such answer would outweigh all others.
-  const times = several.map(({ sample }) => sample.tpot_ms);
+  const times = answers.map(({ sample }) => sample.tpot_ms);
   const least = times.length === 0 ? 0 : LEAST_SHARE * median(times);
-  const chosen = several.filter(({ sample }) => sample.tpot_ms >= least);
-  if (chosen.length < several.length)
+  const chosen = answers.filter(({ sample }) => sample.tpot_ms >= least);
+  if (chosen.length < answers.length)
     notes.push(
-      `${plural(several.length - chosen.length, 'answer')} came nearly at once, held back on the way: time a token is fitted to the others.`,
+      `${plural(answers.length - chosen.length, 'answer')} came nearly at once, held back on the way: time a token is fitted to the others.`,
     );
   const nothing = { fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 };
   if (chosen.length < LEAST_REQUESTS) {
@@ -240,10 +240,10 @@ function fitDecode(
   }
   // One of these engines has its share of the other requests, and the request itself.
   const shared = (total: number, own: number): number => own + (total - own) / engines;
-  const decoding = chosen.map(({ beside: { decoding: n } }) => shared(n, 1));
-  const context = chosen.map(({ sample, beside: { context: c } }) => shared(c, contextOf(sample)));
-  const byCount = apart(decoding);
-  const byContext = apart(context);
+  const decoding = chosen.map(({ concurrent: { decoding: n } }) => shared(n, 1));
+  const context = chosen.map(({ sample, concurrent: { context: c } }) => shared(c, contextOf(sample)));
+  const byCount = differ(decoding);
+  const byContext = differ(context);
   if (!byCount)
     notes.push(
       'About as many requests decoded at all times: what another one adds to a step cannot be determined.',

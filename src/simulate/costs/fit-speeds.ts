@@ -1,15 +1,15 @@
 /** Fits the speed of engines that work at the same time, from the time that their work took alone and in a group. */
 import { mean } from 'simple-statistics';
 import type { EngineRole } from '../../router/engine-client.ts';
-import { type Beside, CONTEXT, type Distance } from './beside.ts';
+import { CONTEXT, type ConcurrentWork, type Distance } from './contention.ts';
 import type { Speeds } from './linear.ts';
 
-export function speedsOf(beside: readonly Beside[]): Speeds {
+export function speedsOf(concurrent: readonly ConcurrentWork[]): Speeds {
   const at = (distance: Distance) => ({
-    prefill: roleSpeeds('prefill', distance, beside),
-    decode: roleSpeeds('decode', distance, beside),
+    prefill: roleSpeeds('prefill', distance, concurrent),
+    decode: roleSpeeds('decode', distance, concurrent),
   });
-  const all = beside.every(({ engines }) => engines.every(({ far }) => far.length > 0));
+  const all = concurrent.every(({ engines }) => engines.every(({ far }) => far.length > 0));
   return {
     ...at('near'),
     far: all ? { from: CONTEXT.near, to: CONTEXT.far, ...at('far') } : null,
@@ -21,10 +21,10 @@ export function speedsOf(beside: readonly Beside[]): Speeds {
  * These are means: on shared cores the same work takes one time now and twice that later, and a median is one or the
  * other.
  */
-function roleSpeeds(role: EngineRole, distance: Distance, beside: readonly Beside[]): number[][] {
+function roleSpeeds(role: EngineRole, distance: Distance, concurrent: readonly ConcurrentWork[]): number[][] {
   const alone = new Map<string, number>();
   const rows: number[][] = [[1]];
-  for (const { engines } of beside) {
+  for (const { engines } of concurrent) {
     if (engines.length === 1) alone.set(engines[0]!.engineId, mean(engines[0]![distance]));
     const own = engines.filter((engine) => engine.role === role);
     if (own.length === 0 || engines.length === 1) continue;

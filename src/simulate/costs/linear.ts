@@ -197,7 +197,7 @@ export function linearCosts({
     maxNumBatchedTokens: file.max_num_batched_tokens,
     stepMs: (shape, { role }) => stepMs((role === 'decode' && decode_step) || step, shape),
     readMs: (bytes) => msOf(read, bytes),
-    readBesideMs: read.beside_ms,
+    readContentionMs: read.beside_ms,
     readFromStepsMs: read.from_steps_ms,
     pullFromStepsMs: read.pull_from_steps_ms ?? read.from_steps_ms,
     store: store && {
@@ -225,8 +225,8 @@ const variesOf = ({ prompts, long_prompts, decodes }: NonNullable<SimulationCost
   };
 };
 
-const stretches = (given: z.infer<typeof times>): readonly Stretch[] =>
-  given.map((each) => (typeof each === 'number' ? [each] : each));
+const stretches = (listed: z.infer<typeof times>): readonly Stretch[] =>
+  listed.map((entry) => (typeof entry === 'number' ? [entry] : entry));
 
 const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
   return { read: rateOf(read), write: write && rateOf(write) };
@@ -241,8 +241,8 @@ function speedsOf(known: z.infer<typeof anySpeeds>): SpeedOf {
   return (work, { prefill, decode }, context) => {
     const all = prefill + decode;
     if (Array.isArray(known)) {
-      const told = Math.min(all, known.length);
-      return (known[told - 1]! * told) / all;
+      const knownCount = Math.min(all, known.length);
+      return (known[knownCount - 1]! * knownCount) / all;
     }
     const [own, others] = work === 'prefill' ? [prefill, decode] : [decode, prefill];
     const near = speedIn(known[work], own, others);
@@ -254,10 +254,10 @@ function speedsOf(known: z.infer<typeof anySpeeds>): SpeedOf {
 }
 
 function speedIn(rows: z.infer<typeof byOthers>, own: number, others: number): number {
-  const ownTold = Math.min(own, rows.length);
-  const row = rows[ownTold - 1]!;
-  const othersTold = Math.min(others, row.length - 1);
-  return (row[othersTold]! * (ownTold + othersTold)) / (own + others);
+  const ownKnown = Math.min(own, rows.length);
+  const row = rows[ownKnown - 1]!;
+  const othersKnown = Math.min(others, row.length - 1);
+  return (row[othersKnown]! * (ownKnown + othersKnown)) / (own + others);
 }
 
 type StepCosts = z.infer<typeof stepSchema>;

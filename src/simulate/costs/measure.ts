@@ -9,10 +9,10 @@ import { ConfigError } from '../../errors.ts';
 import { pairPool, smallestPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
-import { Asker, TokensTold } from './asker.ts';
-import { BesideMeter } from './beside.ts';
-import { fitted, type HandOver, type MeasuredCosts, type Point, ROLES } from './fit-measured.ts';
-import { ReadBesideMeter } from './read-beside.ts';
+import { ContentionMeter } from './contention.ts';
+import { fitted, type MeasuredCosts, type MeasuredHandover, type Point, ROLES } from './fit-measured.ts';
+import { MeasuringRequests, TokenCounts } from './measuring-requests.ts';
+import { ReadMeter } from './overlapping-reads.ts';
 import { decodeShape, mixedShape, prefillSteps } from './shapes.ts';
 
 /** Default number of rounds. They are short, since a shared machine is faster and then slower for many seconds. */
@@ -27,7 +27,7 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
   [256, [8, 32, 48]],
   [448, [8, 32, 48]],
 ];
-const HAND_OVERS = [16, 48, 96, 192, 384, 768];
+const HANDOVER_LENGTHS = [16, 48, 96, 192, 384, 768];
 type Decodes = readonly [requests: number, context: number];
 /** Context of decoding requests at first, tokens. */
 const DECODING = 24;
@@ -53,17 +53,17 @@ const MIXED_DECODED = 6;
 export class CostMeter {
   readonly #cluster: Cluster;
   readonly #signal: AbortSignal;
-  readonly #ask: Asker;
+  readonly #requests: MeasuringRequests;
   readonly #prefills: readonly number[];
-  readonly #handedOver: readonly number[];
+  readonly #handoverLengths: readonly number[];
   readonly #fits: (decodes: Decodes) => boolean;
   readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
-  readonly #handOvers: HandOver[] = [];
+  readonly #handovers: MeasuredHandover[] = [];
   /** Times of requests on their way to their engines. */
   readonly #submitMs: number[] = [];
-  readonly #beside: BesideMeter;
-  readonly #reads: ReadBesideMeter;
+  readonly #contention: ContentionMeter;
+  readonly #reads: ReadMeter;
   readonly #room: number;
   #rounds = 0;
 
@@ -84,20 +84,20 @@ export class CostMeter {
         `a request has room for ${room} tokens in these engines, and measuring needs more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
       );
     }
-    this.#handedOver = HAND_OVERS.filter(
+    this.#handoverLengths = HANDOVER_LENGTHS.filter(
       (tokens) => this.#prefills.includes(tokens) && pairPool(tokens, settings) !== null,
     );
-    if (this.#handedOver.length === 0) {
+    if (this.#handoverLengths.length === 0) {
       throw new ConfigError(
-        `measuring hands prompts of ${HAND_OVERS.join(', ')} tokens from P to D, and the fleet has no P and D that take one of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
+        `measuring hands prompts of ${HANDOVER_LENGTHS.join(', ')} tokens from P to D, and the fleet has no P and D that take one of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
       );
     }
-    this.#ask = new Asker(info.model.vocabSize, seed);
+    this.#requests = new MeasuringRequests(info.model.vocabSize, seed);
     this.#byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
     const [prefills = [], decodes = []] = this.#byRole;
-    const besides = { ask: this.#ask, signal, room: room - blockSize };
-    this.#beside = new BesideMeter({ prefill: prefills, decode: decodes }, besides);
-    this.#reads = new ReadBesideMeter(decodes, { ...besides, cluster });
+    const meterDeps = { requests: this.#requests, signal, room: room - blockSize };
+    this.#contention = new ContentionMeter({ prefill: prefills, decode: decodes }, meterDeps);
+    this.#reads = new ReadMeter(decodes, { ...meterDeps, cluster });
     this.#room = room;
   }
 
@@ -124,8 +124,8 @@ export class CostMeter {
       await this.#measureDecodes(engine, counts);
       await this.#measureMixed(engine, counts);
     }
-    await this.#measureHandOvers(counts);
-    await this.#beside.round(counts);
+    await this.#measureHandovers(counts);
+    await this.#contention.round(counts);
     await this.#reads.round(counts);
     this.#rounds++;
     await this.#cluster.configure({ mode, handover, ...(store && { connector: { name: connector.name } }) });
@@ -134,19 +134,19 @@ export class CostMeter {
   costs(): MeasuredCosts {
     return fitted(this.#cluster, [...this.#points.values()], {
       submitMs: this.#submitMs,
-      handOvers: this.#handOvers,
-      beside: this.#beside.groups,
-      readsBeside: this.#reads,
+      handovers: this.#handovers,
+      concurrent: this.#contention.groups,
+      overlappingReads: this.#reads,
     });
   }
 
   async #measurePrefills(engine: EngineClient, counts: boolean): Promise<void> {
     // Not counted: the first prompt after another engine's work takes up to a third longer, and would always be the
     // shortest one.
-    await this.#ask.engine(engine, this.#prefills[0]!, 1);
+    await this.#requests.toEngine(engine, this.#prefills[0]!, 1);
     for (const tokens of this.#inTurn(this.#prefills)) {
       this.#signal.throwIfAborted();
-      const { arrivalMs, queuedMs, tokenMs } = await this.#ask.engine(engine, tokens, 1);
+      const { arrivalMs, queuedMs, tokenMs } = await this.#requests.toEngine(engine, tokens, 1);
       const { role } = engine;
       const steps = prefillSteps(tokens, this.#cluster.settings.maxNumBatchedTokens);
       const what = `prefill of ${tokens} on ${nameOf(role)}`;
@@ -163,11 +163,11 @@ export class CostMeter {
     const { maxNumBatchedTokens } = this.#cluster.settings;
     for (const [length, allRows] of this.#inTurn(FOUND)) {
       if (length + Math.max(...allRows) + DECODED >= this.#room) continue;
-      const before = this.#ask.prompt(length);
-      await this.#ask.engine(engine, 1, 1, before);
+      const before = this.#requests.prompt(length);
+      await this.#requests.toEngine(engine, 1, 1, before);
       for (const rows of allRows) {
         this.#signal.throwIfAborted();
-        const { queuedMs, tokenMs, found } = await this.#ask.engine(engine, rows, 1, before);
+        const { queuedMs, tokenMs, found } = await this.#requests.toEngine(engine, rows, 1, before);
         if (found === 0) return;
         const steps = prefillSteps(length + rows, maxNumBatchedTokens, found);
         const what = `prefill of ${length + rows - found} after ${found} on ${nameOf(role)}`;
@@ -181,8 +181,8 @@ export class CostMeter {
     const decodes = [...FEW_DECODES, ...this.#inTurn(MORE_DECODES)].filter(this.#fits);
     for (const [count, context] of decodes) {
       this.#signal.throwIfAborted();
-      const asked = Array.from({ length: count }, () => this.#ask.engine(engine, context, DECODED));
-      const gaps = gapsTogether((await Promise.all(asked)).map(({ tokenMs }) => tokenMs));
+      const pending = Array.from({ length: count }, () => this.#requests.toEngine(engine, context, DECODED));
+      const gaps = gapsTogether((await Promise.all(pending)).map(({ tokenMs }) => tokenMs));
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
@@ -196,14 +196,16 @@ export class CostMeter {
     for (const [count, rows] of this.#inTurn(MIXED)) {
       if (!this.#fits([count + 2, DECODING])) continue;
       this.#signal.throwIfAborted();
-      const told = new TokensTold(count);
-      const allDecode = told.more(1);
+      const tokenCounts = new TokenCounts(count);
+      const allDecode = tokenCounts.more(1);
       const answers = Array.from({ length: count }, (_, i) =>
-        this.#ask.engine(engine, DECODING, MIXED_DECODED, [], (tokens) => told.tell(i, tokens)),
+        this.#requests.toEngine(engine, DECODING, MIXED_DECODED, [], (tokens) =>
+          tokenCounts.update(i, tokens),
+        ),
       );
-      const prompt = allDecode.then(() => this.#ask.engine(engine, rows, 1));
-      const [{ tokenMs: came }, ...answered] = await Promise.all([prompt, ...answers]);
-      const atMs = came[0]!;
+      const prompt = allDecode.then(() => this.#requests.toEngine(engine, rows, 1));
+      const [{ tokenMs: promptTokenMs }, ...answered] = await Promise.all([prompt, ...answers]);
+      const atMs = promptTokenMs[0]!;
       if (!counts || answered.some(({ tokenMs }) => tokenMs.indexOf(atMs) < 1)) continue;
       const { tokenMs } = answered[0]!;
       const ms = atMs - tokenMs[tokenMs.indexOf(atMs) - 1]!;
@@ -213,15 +215,15 @@ export class CostMeter {
     }
   }
 
-  async #measureHandOvers(counts: boolean): Promise<void> {
-    for (const tokens of this.#inTurn(this.#handedOver)) {
+  async #measureHandovers(counts: boolean): Promise<void> {
+    for (const tokens of this.#inTurn(this.#handoverLengths)) {
       this.#signal.throwIfAborted();
-      const { final } = await this.#ask.cluster(this.#cluster, tokens);
+      const { final } = await this.#requests.singleTurn(this.#cluster, tokens);
       const { pToD } = final.transfer;
       if (!counts || !pToD) continue;
       const aroundMs = AROUND_READ.reduce((sum, stage) => sum + (final.stagesMs[stage] ?? 0), 0);
       const { router = 0 } = final.stagesMs;
-      this.#handOvers.push({ routerMs: router, readMs: pToD.ms, aroundMs, bytes: pToD.bytes });
+      this.#handovers.push({ routerMs: router, readMs: pToD.ms, aroundMs, bytes: pToD.bytes });
     }
   }
 

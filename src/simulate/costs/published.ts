@@ -10,7 +10,7 @@ export const noCosts: SimulationCosts = {
   maxNumBatchedTokens: null,
   stepMs: () => 0,
   readMs: () => 0,
-  readBesideMs: 0,
+  readContentionMs: 0,
   readFromStepsMs: 0,
   pullFromStepsMs: 0,
   store: null,

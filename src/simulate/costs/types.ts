@@ -76,7 +76,7 @@ export interface SimulationCosts {
   /** A READ, apart from what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
   readMs(bytes: number, promptTokens: number): number;
   /** Added to a READ while engines compute on a machine that all share, milliseconds. */
-  readBesideMs: number;
+  readContentionMs: number;
   /** What a READ takes from each step on that machine, milliseconds; the second: where P pulls what D has. */
   readFromStepsMs: number;
   pullFromStepsMs: number;

@@ -19,10 +19,10 @@ export function copyWork(
   const loads = from === STORE_ADDRESS.engineId;
   const saves = to.engineId === STORE_ADDRESS.engineId;
   if (!loads && !saves) {
-    const besideMs = machine?.computing ? costs.readBesideMs : 0;
+    const contentionMs = machine?.computing ? costs.readContentionMs : 0;
     const pulls = roleOf(from) === 'decode' && roleOf(to.engineId) === 'prefill';
     const fromStepsMs = pulls ? costs.pullFromStepsMs : costs.readFromStepsMs;
-    return { bytes, ms: costs.readMs(bytes, promptTokens) + besideMs, fromStepsMs };
+    return { bytes, ms: costs.readMs(bytes, promptTokens) + contentionMs, fromStepsMs };
   }
   const { blockBytes, blockSize } = to;
   const tokens = (blocks / blockBytes.length) * blockSize;

@@ -17,7 +17,7 @@ export interface NetDeps {
   clock: VirtualClock;
   costs: Pick<
     SimulationCosts,
-    'readMs' | 'readBesideMs' | 'readFromStepsMs' | 'pullFromStepsMs' | 'messageMs' | 'store'
+    'readMs' | 'readContentionMs' | 'readFromStepsMs' | 'pullFromStepsMs' | 'messageMs' | 'store'
   >;
   /** An engine's role; null: it is gone, or is no engine. */
   roleOf: (engineId: string) => EngineRole | null;

@@ -1,7 +1,7 @@
 /** Measures contention on one machine: engines at work together, compared with each of them alone. */
 import { mean } from 'simple-statistics';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
-import { type Asker, msPerToken } from './asker.ts';
+import { type MeasuringRequests, msPerToken } from './measuring-requests.ts';
 
 /** Whether the rows of a piece of work have few tokens before them or many: see CONTEXT. */
 export type Distance = 'near' | 'far';
@@ -10,7 +10,7 @@ export type Distance = 'near' | 'far';
  * Engines that were at work at once, and how long a piece of work took each, ms, round by round. A group of one is that
  * engine alone.
  */
-export interface Beside {
+export interface ConcurrentWork {
   engines: readonly ({ engineId: string; role: EngineRole } & Record<Distance, number[]>)[];
 }
 
@@ -23,10 +23,10 @@ export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 
 const PROMPTS = { near: 128, far: 32, times: 2 };
 const ANSWER = { tokens: 32, times: 1, timesWithoutP: 2 };
 /** Most engines of a role at work at once; the effect of more is extrapolated. */
-const MOST_BESIDE = 3;
+const MOST_CONCURRENT = 3;
 
-interface BesideDeps {
-  ask: Asker;
+interface ContentionDeps {
+  requests: MeasuringRequests;
   signal: AbortSignal;
   /** Tokens that a request may have. */
   room: number;
@@ -36,14 +36,14 @@ interface BesideDeps {
  * Cached prefixes that pieces begin with; near pieces of P have none. null: there is none, or the engine keeps no
  * prefixes or has no room.
  */
-type Begins = Record<Distance, readonly number[] | null>;
+type Prefixes = Record<Distance, readonly number[] | null>;
 
-export class BesideMeter {
-  readonly groups: readonly (Beside & { group: readonly EngineClient[] })[];
-  readonly #deps: BesideDeps;
+export class ContentionMeter {
+  readonly groups: readonly (ConcurrentWork & { group: readonly EngineClient[] })[];
+  readonly #deps: ContentionDeps;
   readonly #byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>;
 
-  constructor(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>, deps: BesideDeps) {
+  constructor(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>, deps: ContentionDeps) {
     this.#deps = deps;
     this.#byRole = byRole;
     const alone = [...byRole.prefill, ...byRole.decode].map((engine) => [engine]);
@@ -55,9 +55,9 @@ export class BesideMeter {
 
   /** Measures each group. `counts`: false for a round that only warms up. */
   async round(counts: boolean): Promise<void> {
-    const begins = await this.#begins();
+    const prefixes = await this.#prefixes();
     for (const { group, engines } of this.groups) {
-      const pieces = await this.#atWork(group, begins);
+      const pieces = await this.#atWork(group, prefixes);
       for (const [i, { near, far }] of pieces.entries()) {
         if (!counts) continue;
         if (near.length > 0) engines[i]!.near.push(mean(near));
@@ -67,27 +67,27 @@ export class BesideMeter {
   }
 
   /** Prefixes by engine. D's near pieces have a cached prompt too: while D computes a prompt, it decodes no answer. */
-  async #begins(): Promise<ReadonlyMap<string, Begins>> {
-    const begins = new Map<string, Begins>();
+  async #prefixes(): Promise<ReadonlyMap<string, Prefixes>> {
+    const prefixes = new Map<string, Prefixes>();
     for (const engine of [...this.#byRole.prefill, ...this.#byRole.decode]) {
       const decodes = engine.role === 'decode';
-      const near = decodes ? await this.#known(engine, CONTEXT.near - ANSWER.tokens / 2) : null;
-      const far = await this.#known(engine, CONTEXT.far - (decodes ? ANSWER.tokens : PROMPTS.far) / 2);
-      begins.set(engine.engineId, { near, far });
+      const near = decodes ? await this.#cachedPrefix(engine, CONTEXT.near - ANSWER.tokens / 2) : null;
+      const far = await this.#cachedPrefix(engine, CONTEXT.far - (decodes ? ANSWER.tokens : PROMPTS.far) / 2);
+      prefixes.set(engine.engineId, { near, far });
     }
-    return begins;
+    return prefixes;
   }
 
   /**
    * A prefix of this many tokens that the engine has cached from now on; null: it keeps no prefixes, or has no room for
    * them and a piece.
    */
-  async #known(engine: EngineClient, tokens: number): Promise<readonly number[] | null> {
-    const { ask, room } = this.#deps;
+  async #cachedPrefix(engine: EngineClient, tokens: number): Promise<readonly number[] | null> {
+    const { requests, room } = this.#deps;
     if (tokens + PROMPTS.far + ANSWER.tokens >= room) return null;
-    const before = ask.prompt(tokens);
-    await ask.engine(engine, 1, 1, before);
-    const { found } = await ask.engine(engine, 1, 1, before);
+    const before = requests.prompt(tokens);
+    await requests.toEngine(engine, 1, 1, before);
+    const { found } = await requests.toEngine(engine, 1, 1, before);
     return found > 0 ? before : null;
   }
 
@@ -97,28 +97,28 @@ export class BesideMeter {
    */
   async #atWork(
     engines: readonly EngineClient[],
-    begins: ReadonlyMap<string, Begins>,
+    prefixes: ReadonlyMap<string, Prefixes>,
   ): Promise<Record<Distance, number[]>[]> {
     const { signal } = this.#deps;
-    let lacking = engines.length;
+    let unfinished = engines.length;
     const answers = engines.some(({ role }) => role === 'prefill') ? ANSWER.times : ANSWER.timesWithoutP;
     return Promise.all(
       engines.map(async (engine) => {
-        const before = begins.get(engine.engineId)!;
+        const before = prefixes.get(engine.engineId)!;
         const times = engine.role === 'decode' ? answers : PROMPTS.times;
         const enough = before.far ? 2 * times : times;
         const pieces: Record<Distance, number[]> = { near: [], far: [] };
         try {
-          for (let done = 0; lacking > 0; done++) {
+          for (let done = 0; unfinished > 0; done++) {
             signal.throwIfAborted();
             const distance = before.far && done % 2 === 1 ? 'far' : 'near';
             const ms = await this.#pieceMs(engine, before[distance]);
-            if (lacking === 0) break;
+            if (unfinished === 0) break;
             pieces[distance].push(ms);
-            if (done + 1 === enough) lacking--;
+            if (done + 1 === enough) unfinished--;
           }
         } catch (error) {
-          lacking = 0;
+          unfinished = 0;
           throw error;
         }
         return pieces;
@@ -131,22 +131,25 @@ export class BesideMeter {
    * cached prefix.
    */
   async #pieceMs(engine: EngineClient, before: readonly number[] | null): Promise<number> {
-    const { ask, room } = this.#deps;
+    const { requests, room } = this.#deps;
     if (engine.role === 'prefill') {
       const tokens = before ? PROMPTS.far : Math.min(PROMPTS.near, room - 1);
-      const { arrivalMs, tokenMs } = await ask.engine(engine, tokens, 1, before ?? []);
+      const { arrivalMs, tokenMs } = await requests.toEngine(engine, tokens, 1, before ?? []);
       return tokenMs[0]! - arrivalMs;
     }
     const context = Math.min(CONTEXT.near - ANSWER.tokens / 2, Math.floor(room / 2));
     const answer = Math.min(ANSWER.tokens, room - context - 1);
-    const { tokenMs } = await ask.engine(engine, before ? 1 : context, answer, before ?? []);
+    const { tokenMs } = await requests.toEngine(engine, before ? 1 : context, answer, before ?? []);
     return msPerToken(tokenMs);
   }
 }
 
 /** Groups of at least two engines: every number of P with every number of D, up to MOST_BESIDE each. */
 function groupsOf(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>): EngineClient[][] {
-  const [prefills, decodes] = [byRole.prefill.slice(0, MOST_BESIDE), byRole.decode.slice(0, MOST_BESIDE)];
+  const [prefills, decodes] = [
+    byRole.prefill.slice(0, MOST_CONCURRENT),
+    byRole.decode.slice(0, MOST_CONCURRENT),
+  ];
   const groups: EngineClient[][] = [];
   for (let p = 0; p <= prefills.length; p++)
     for (let d = 0; d <= decodes.length; d++)

@@ -9,17 +9,17 @@ import { Random } from '../../workload/random.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 
 /** A turn that ended at `atMs`. Its conversation stays open until the caller ends it. */
-export interface TurnAsked {
+export interface MeasuredTurn {
   conversationId: string;
   promptTokenIds: readonly number[];
   final: TurnResult;
   atMs: number;
 }
 
-export class Asker {
+export class MeasuringRequests {
   readonly #random: Random;
   readonly #vocabSize: number;
-  #asked = 0;
+  #sent = 0;
 
   constructor(vocabSize: number, seed: number) {
     this.#vocabSize = vocabSize;
@@ -30,14 +30,14 @@ export class Asker {
    * Sends a request to one engine, without any transfer. `before`: beginning of its prompt; `onTokens`: called as
    * tokens come, with their number so far; `found`: prompt tokens that the engine had. Times in ms.
    */
-  async engine(
+  async toEngine(
     engine: EngineClient,
     tokens: number,
     maxTokens: number,
     before: readonly number[] = [],
     onTokens: (count: number) => void = () => {},
   ) {
-    const requestId = `measured-${++this.#asked}`;
+    const requestId = `measured-${++this.#sent}`;
     const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
     const promptTokenIds = [...before, ...this.prompt(tokens)];
     const prompt = { promptTokenIds, kvTransferParams: null, cacheSalt: null };
@@ -54,19 +54,19 @@ export class Asker {
   }
 
   /** A conversation of one turn, with one token for an answer. */
-  async cluster(cluster: Cluster, tokens: number): Promise<TurnAsked> {
-    const asked = await this.begin(cluster, tokens);
-    await cluster.endConversation(asked.conversationId);
-    return asked;
+  async singleTurn(cluster: Cluster, tokens: number): Promise<MeasuredTurn> {
+    const turn = await this.firstTurn(cluster, tokens);
+    await cluster.endConversation(turn.conversationId);
+    return turn;
   }
 
   /** A conversation's first turn, with one token for an answer. */
-  begin(cluster: Cluster, tokens: number): Promise<TurnAsked> {
-    return this.#turn(cluster, `measured-${++this.#asked}`, this.prompt(tokens), {});
+  firstTurn(cluster: Cluster, tokens: number): Promise<MeasuredTurn> {
+    return this.#turn(cluster, `measured-${++this.#sent}`, this.prompt(tokens), {});
   }
 
   /** The conversation's next turn, with `tokens` new tokens; P pulls all that it lacks and D has. */
-  goOn(cluster: Cluster, { conversationId, promptTokenIds, final }: TurnAsked, tokens: number) {
+  nextTurn(cluster: Cluster, { conversationId, promptTokenIds, final }: MeasuredTurn, tokens: number) {
     const prompt = [...promptTokenIds, ...final.outputTokenIds, ...this.prompt(tokens)];
     return this.#turn(cluster, conversationId, prompt, { pull: 'always' });
   }
@@ -76,7 +76,7 @@ export class Asker {
     conversationId: string,
     promptTokenIds: readonly number[],
     how: { pull?: 'always' },
-  ): Promise<TurnAsked> {
+  ): Promise<MeasuredTurn> {
     const sampling = { maxTokens: 1, ignoreEos: true, temperature: 0 };
     // Some routing policies let D prefill by itself, so that nothing would be handed over.
     const turn = { conversationId, promptTokenIds, sampling, routing: 'round-robin', ...how };
@@ -95,7 +95,7 @@ export const msPerToken = (tokenMs: readonly number[]): number =>
   (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
 
 /** Counts the tokens of several answers. */
-export class TokensTold {
+export class TokenCounts {
   readonly #counts: number[];
   #ended = false;
   #wake = () => {};
@@ -104,7 +104,7 @@ export class TokensTold {
     this.#counts = Array.from({ length: answers }, () => 0);
   }
 
-  tell(answer: number, count: number): void {
+  update(answer: number, count: number): void {
     this.#counts[answer] = count;
     this.#wake();
   }
@@ -116,8 +116,8 @@ export class TokensTold {
 
   /** Resolves once each answer has `tokens` more than now; to false if they ended before that. */
   async more(tokens: number): Promise<boolean> {
-    const wanted = this.#counts.map((count) => count + tokens);
-    while (!this.#ended && this.#counts.some((count, i) => count < wanted[i]!))
+    const targets = this.#counts.map((count) => count + tokens);
+    while (!this.#ended && this.#counts.some((count, i) => count < targets[i]!))
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
