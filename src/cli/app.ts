@@ -90,12 +90,12 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     return parsed.asked ? EXIT.good : EXIT.usage;
   }
   const { spec, args, settings, configFile } = parsed;
-  const { config, lists } = await readSettings(settings, configFile, deps, spec);
+  const { config, lists, files } = await readSettings(settings, configFile, deps, spec);
   // Checked before the work starts.
-  await keepInputs(config, deps, [configFile]);
+  await keepInputs(config, deps, files);
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   const given = unusualOptions(Object.keys(settings), config);
-  return spec.run(config, context, { args, lists, given });
+  return spec.run(config, context, { args, lists, given, files });
 }
 
 const isUsage = (error: unknown): boolean =>

@@ -146,7 +146,10 @@ describe('kvferry report', () => {
 });
 
 describe('an output file', () => {
-  const files = { 'w.json': '{}', 't.jsonl': '{}', 'mine.json': '{}', 'all.json': '{}' };
+  const files = {
+    ...{ 'w.json': '{}', 't.jsonl': '{}', 'mine.json': '{}', 'all.json': '{}' },
+    'fleet.json': '{"rolesets": [{"prefill": 1, "decode": 1}]}',
+  };
   test.each([
     ['simulate w.json --json ./w.json', '--json would overwrite w.json, which is an input'],
     ['bench w.json --html w.json', '--html would overwrite w.json'],
@@ -158,6 +161,14 @@ describe('an output file', () => {
     ['report all.json --html all.json', '--html would overwrite all.json'],
     ['calibrate all.json --from-report ./all.json', 'the profile would overwrite ./all.json'],
     ['run --conversation w.json --record w.json', '--record would overwrite w.json'],
+    ['simulate --fleet fleet.json --json ./fleet.json', '--json would overwrite fleet.json'],
+    ['bench --routing-config all.json --html all.json', '--html would overwrite all.json'],
+    [
+      'simulate --autoscale k8s-hpa --autoscale-config all.json --json all.json',
+      '--json would overwrite all.json',
+    ],
+    ['calibrate all.json --config all.json', 'the profile would overwrite all.json'],
+    ['trace convert t.jsonl all.json --config all.json', 'OUT would overwrite all.json'],
   ])('may not overwrite an input: %s', async (argv, said) => {
     const world = fakeWorld({}, files);
     expect(await main(argv.split(' '), world.deps)).toBe(2);

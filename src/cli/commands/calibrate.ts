@@ -70,13 +70,13 @@ interface CalibrationReport {
 async function calibrateCommand(
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { args, given: asked }: Asked,
+  { args, given: asked, files }: Asked,
 ): Promise<ExitCode> {
   refuseUnused(asked, unusedByCalibrate(config));
   const [file] = args;
   const named: Record<string, string> = file === undefined ? {} : { 'the profile': file };
   await checkFiles(config, deps, named);
-  await keepInputs(config, deps, [], named);
+  await keepInputs(config, deps, files, named);
   if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);

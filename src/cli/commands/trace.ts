@@ -31,7 +31,11 @@ export const traceSpec: CommandSpec = {
   ],
 };
 
-async function trace(config: RunConfig, context: CommandContext, { args, given }: Asked): Promise<ExitCode> {
+async function trace(
+  config: RunConfig,
+  context: CommandContext,
+  { args, given, files }: Asked,
+): Promise<ExitCode> {
   refuseUnused(given, [{ keys: ['trace'], why: 'in kvferry trace, whose FILE follows info or convert' }]);
   const [what, file, out] = args;
   const wanted = 'wanted trace info FILE or trace convert FILE OUT';
@@ -55,6 +59,7 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
     throw new ConfigError(
       `'${out}' is the input trace, which is read while the output is written: name another file`,
     );
+  await keepInputs(named, deps, files, { OUT: out });
   return convert(named, out, context, given);
 }
 

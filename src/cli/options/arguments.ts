@@ -30,6 +30,8 @@ export interface Asked {
   lists: Lists;
   /** Options on the command line that differ from their defaults. */
   given: ReadonlySet<RunKey>;
+  /** Files from which settings were read: --config, --fleet and the like. */
+  files: readonly string[];
 }
 
 export interface CommandSpec {

@@ -16,14 +16,14 @@ import type { CommandSpec, Lists } from './arguments.ts';
 /**
  * `lists` names settings that accept several values: the configuration gets the first of each, the returned lists get all,
  * each checked like a single value. Throws ConfigError; its message names a setting as the user wrote it: `--threshold`,
- * or `'threshold' in FILE`.
+ * or `'threshold' in FILE`. `files`: those that were read.
  */
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
   { lists: keys = [], defaults, defaultNotes }: Pick<CommandSpec, 'lists' | 'defaults' | 'defaultNotes'>,
-): Promise<{ config: RunConfig; lists: Lists }> {
+): Promise<{ config: RunConfig; lists: Lists; files: readonly string[] }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
     Object.hasOwn(fromFile, key) && !Object.hasOwn(options, key)
@@ -31,7 +31,7 @@ export async function readSettings(
       : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
   const standIns = defaults?.(asked) ?? {};
-  const own = await withFiles({ ...standIns, ...asked }, deps);
+  const { settings: own, files } = await withFiles({ ...standIns, ...asked }, deps);
   const given: Record<string, unknown> = {
     ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
     ...own,
@@ -50,7 +50,11 @@ export async function readSettings(
     const read = (value: unknown) => (noneIsNull(key, value) === null ? value : parseWith(key, value)[key]);
     if (values) lists[key] = values.map((value) => read(value) ?? value);
   }
-  return { config: parseWith(null, null), lists };
+  return {
+    config: parseWith(null, null),
+    lists,
+    files: configFile === null ? files : [configFile, ...files],
+  };
 }
 
 const inWords = (values: Readonly<Record<string, unknown>>): Record<string, string> =>
@@ -71,19 +75,21 @@ const FILES = {
 async function withFiles(
   given: Record<string, unknown>,
   deps: Pick<CliDeps, 'readTextFile'>,
-): Promise<Record<string, unknown>> {
+): Promise<{ settings: Record<string, unknown>; files: string[] }> {
   const read = { ...given };
+  const files: string[] = [];
   for (const [key, wanted] of Object.entries(FILES)) {
     const file = given[key];
     // The command line may also contain the JSON itself.
     if (typeof file !== 'string' || file.trimStart().startsWith('{')) continue;
     read[key] = parseJson(await deps.readTextFile(file), file, wanted);
+    files.push(file);
     if (isPlan(read[key]))
       throw new ConfigError(
         `${file} is a report of kvferry plan: ${optionName(key)} takes the file that kvferry plan --fleet-out FILE writes, which is the report's "fleet"`,
       );
   }
-  return read;
+  return { settings: read, files };
 }
 
 const isPlan = (json: unknown): boolean =>

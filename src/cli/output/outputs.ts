@@ -55,7 +55,7 @@ export async function checkFiles(
 
 /**
  * Refuses outputs that would overwrite an input. A baseline may be overwritten, so that the next run compares with this
- * one. `read`: input files from arguments and --config; `named`: as for checkFiles. Throws ConfigError.
+ * one. `read`: input files from arguments, --config and settings; `named`: as for checkFiles. Throws ConfigError.
  */
 export async function keepInputs(
   config: RunConfig,
