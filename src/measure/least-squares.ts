@@ -88,33 +88,33 @@ function solveNormal(
   return solve(matrix, right).map((value, a) => value / size[a]!);
 }
 
-/** Gaussian elimination with pivoting; a column without information gets 0. */
+/** How much larger a later pivot must be: of equal columns, rounding must not choose one. */
+const CLEARLY_LARGER = 1 + 1e-9;
+
+/**
+ * Solves normal equations. Takes the largest pivot on the diagonal, row and column together, so that a column that
+ * depends on others takes no equation from them; it gets 0.
+ */
 function solve(matrix: number[][], right: number[]): number[] {
   const n = right.length;
-  for (let column = 0; column < n; column++) {
-    let pivot = column;
-    for (let row = column + 1; row < n; row++) {
-      if (Math.abs(matrix[row]![column]!) > Math.abs(matrix[pivot]![column]!)) pivot = row;
-    }
-    [matrix[column], matrix[pivot]] = [matrix[pivot]!, matrix[column]!];
-    [right[column], right[pivot]] = [right[pivot]!, right[column]!];
-    const head = matrix[column]![column]!;
-    if (Math.abs(head) < 1e-12) continue;
-    for (let row = column + 1; row < n; row++) {
-      const factor = matrix[row]![column]! / head;
-      for (let k = column; k < n; k++) matrix[row]![k]! -= factor * matrix[column]![k]!;
-      right[row]! -= factor * right[column]!;
+  const solution = new Array<number>(n).fill(0);
+  const left = new Set(solution.keys());
+  const pivots: number[] = [];
+  while (left.size > 0) {
+    const pivot = [...left].reduce((a, b) => (matrix[b]![b]! > CLEARLY_LARGER * matrix[a]![a]! ? b : a));
+    const head = matrix[pivot]![pivot]!;
+    if (head < 1e-12) break;
+    left.delete(pivot);
+    pivots.push(pivot);
+    for (const row of left) {
+      const factor = matrix[row]![pivot]! / head;
+      for (const k of left) matrix[row]![k]! -= factor * matrix[pivot]![k]!;
+      right[row]! -= factor * right[pivot]!;
     }
   }
-  const solution = new Array<number>(n).fill(0);
-  for (let row = n - 1; row >= 0; row--) {
-    const head = matrix[row]![row]!;
-    if (Math.abs(head) < 1e-12) continue;
-    const known = matrix[row]!.slice(row + 1).reduce(
-      (sum, value, k) => sum + value * solution[row + 1 + k]!,
-      0,
-    );
-    solution[row] = (right[row]! - known) / head;
+  for (const [i, pivot] of [...pivots.entries()].reverse()) {
+    const known = pivots.slice(i + 1).reduce((sum, k) => sum + matrix[pivot]![k]! * solution[k]!, 0);
+    solution[pivot] = (right[pivot]! - known) / matrix[pivot]![pivot]!;
   }
   return solution;
 }

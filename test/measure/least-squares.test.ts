@@ -1,5 +1,7 @@
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { describe, expect, it } from 'vitest';
 import { fitNonNegative, neverLess } from '../../src/measure/least-squares.ts';
+import { seededGenerator } from '../../src/seeded.ts';
 
 const truth = [25, 0.35, 0.0004, 12];
 const rows = [1, 2, 3, 4, 5].flatMap((round) =>
@@ -46,6 +48,36 @@ describe('fitNonNegative', () => {
     );
     expect(Math.min(...fit.coefficients)).toBeGreaterThanOrEqual(0);
     expect(fit.r2).toBeGreaterThan(0.9);
+  });
+
+  it('fits exactly if one column is a multiple of another, wherever they are', () => {
+    const random = seededGenerator(1);
+    const draw = (from: number, to: number): number => uniformInt(random, from, to);
+    const width = 4;
+    for (let problem = 0; problem < 1000; problem++) {
+      const truth = Array.from({ length: width }, () => draw(0, 100) / 10);
+      const [copy, of] = [draw(0, width - 1), draw(0, width - 1)];
+      const factor = draw(1, 500) / 100;
+      const columns = Array.from({ length: draw(5, 12) }, () => {
+        const row = Array.from({ length: width }, (_, i) => (i === 0 ? 1 : draw(1, 100)));
+        return row.map((value, i) => (i === copy && copy !== of ? factor * row[of]! : value));
+      });
+      const times = columns.map((row) => 1 + row.reduce((sum, value, i) => sum + value * truth[i]!, 0));
+      const { medianError } = fitNonNegative(
+        columns.map((row) => [...row, 1]),
+        times,
+      );
+      expect(medianError).toBeLessThan(1e-6);
+    }
+  });
+
+  it('counts a cost as fixed if it comes first and no sample tells it from another', () => {
+    const { coefficients } = fitNonNegative(
+      [1, 2, 3].map(() => [1, 4096]),
+      [3, 4, 100],
+    );
+    expect(coefficients[0]).toBeGreaterThan(3);
+    expect(coefficients[1]).toBe(0);
   });
 
   it('refuses fewer samples than coefficients', () => {
