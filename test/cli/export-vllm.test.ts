@@ -115,6 +115,37 @@ describe('the exported script', () => {
     expect(script).toContain('VLLM_API_KEY');
   });
 
+  it.each([
+    ['--prefill-port 0,8100', ['8101', '8100', '8200']],
+    ['--prefill-port 0 --decode-port 8100', ['8101', '8102', '8100']],
+    ['--prefill-port 0 --port 8101', ['8100', '8102', '8200']],
+  ])('gives every engine its own port: %s', async (ports, expected) => {
+    const options = ['--model', 'smollm2-135m', '--mode', 'unidirectional', '--prefill', '2'];
+    const calls = runScript(await exported([...options, ...ports.split(' ')]));
+    const engines = calls.filter(({ words }) => words[0] === 'vllm');
+    expect(engines.map(({ words }) => wordAfter(words, '--port'))).toEqual(expected);
+  });
+
+  it.each([
+    ['--port 8100', 'port 8100 is given to both prefill-0 and router'],
+    ['--prefill-port 8200', 'port 8200 is given to both prefill-0 and decode-0'],
+    ['--prefill-port 8100,8101,8102', '--prefill-port has 3 ports for 1 P'],
+    ['--decode-port 65535 --decode 2', 'decode-1 would get port 65536'],
+  ])('refuses ports that serve refuses: %s', async (ports, said) => {
+    const world = fakeWorld();
+    const argv = [
+      'export',
+      'vllm',
+      '--model',
+      'smollm2-135m',
+      '--mode',
+      'unidirectional',
+      ...ports.split(' '),
+    ];
+    expect(await main(argv, world.deps)).toBe(2);
+    expect(world.err()).toContain(said);
+  });
+
   it('differs between modes in the pull flag, and has a single engine for monolithic mode', async () => {
     const calls = runScript(await exported(['--model', 'smollm2-135m']));
     expect(calls.map(({ words }) => words[1])).toEqual([

@@ -7,6 +7,7 @@ import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset, presetNames } from '../../model/architecture/presets.ts';
+import { checkPorts, enginePorts } from '../../server/http/ports.ts';
 
 export interface VllmCommand {
   /** A short description. */
@@ -18,14 +19,8 @@ export interface VllmCommand {
 export const HOST = 'localhost';
 const DEFAULT_PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
 
-/** The ports of `kvferry serve`. For 0 (any free port) the default is used, because commands need a fixed port. */
-export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, number> {
-  return {
-    router: config.port || DEFAULT_PORTS.router,
-    prefill: config.prefillPort[0] || DEFAULT_PORTS.prefill,
-    decode: config.decodePort[0] || DEFAULT_PORTS.decode,
-  };
-}
+/** The proxy's port, as of `kvferry serve`. For 0 (any free port) the default is used, because commands need a fixed port. */
+export const routerPort = ({ port }: RunConfig): number => port || DEFAULT_PORTS.router;
 
 /** Model names for clients; empty: vLLM's name. */
 export const servedNames = (config: RunConfig): string[] =>
@@ -68,7 +63,7 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
     ...more,
   ];
   if (mode === 'monolithic') {
-    const argv = serve('decode', portsOf(config).router, {}, []);
+    const argv = serve('decode', routerPort(config), {}, []);
     return [{ what: 'the only engine, on the port of the proxy', env: {}, argv }];
   }
   const transfer = ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))];
@@ -92,17 +87,28 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
   });
 }
 
-/** The P and D engines with their ports: the given one, or the next after the first of the role. */
+/**
+ * The P and D engines with their ports, as `kvferry serve` assigns them. For 0 (any free port) an engine gets the next port
+ * from its role's default that nothing else uses. Throws ConfigError for a port that two share.
+ */
 function placesOf(config: RunConfig): { role: 'prefill' | 'decode'; own: Seat['own']; port: number }[] {
-  const first = portsOf(config);
-  const given = { prefill: config.prefillPort, decode: config.decodePort };
-  const count = { prefill: 0, decode: 0 };
-  return fleetOf(config)
-    .seats.filter(({ combined }) => !combined)
-    .map(({ role, own }) => {
-      const i = count[role]++;
-      return { role, own, port: given[role][i] || first[role] + i };
-    });
+  const { seats } = fleetOf(config);
+  const given = enginePorts(seats, { prefill: config.prefillPort, decode: config.decodePort });
+  const router = routerPort(config);
+  const taken = new Set([router, ...given]);
+  const free = (first: number): number => {
+    let port = first;
+    while (taken.has(port)) port++;
+    taken.add(port);
+    return port;
+  };
+  const placed = seats
+    .map(({ name, role, own, combined }, i) => {
+      return { name, role, own, combined, port: given[i] || free(DEFAULT_PORTS[role]) };
+    })
+    .filter(({ combined }) => !combined);
+  checkPorts([...placed, { name: 'router', port: router }]);
+  return placed;
 }
 
 export function proxyCommand(config: RunConfig): VllmCommand {
@@ -116,14 +122,7 @@ export function proxyCommand(config: RunConfig): VllmCommand {
     what: "the proxy (vLLM's examples/disaggregated/disaggregated_serving)",
     env: {},
     argv: [
-      ...[
-        'python',
-        'disagg_proxy_multiturn.py',
-        '--host',
-        '0.0.0.0',
-        '--port',
-        String(portsOf(config).router),
-      ],
+      ...['python', 'disagg_proxy_multiturn.py', '--host', '0.0.0.0', '--port', String(routerPort(config))],
       ...pairs('prefill', 'prefiller'),
       ...pairs('decode', 'decoder'),
     ],

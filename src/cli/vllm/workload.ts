@@ -8,7 +8,7 @@ import { pr32553 } from '../../workload/pr32553.ts';
 import { shippedConversation } from '../../workload/shipped.ts';
 import type { TextConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { HOST, portsOf, servedNames, type VllmCommand, vllmModel } from './engines.ts';
+import { HOST, routerPort, servedNames, type VllmCommand, vllmModel } from './engines.ts';
 
 export interface VllmWorkload {
   /** The file name that the benchmark reads. */
@@ -142,13 +142,7 @@ function benchmark(config: RunConfig, file: string, [min, max]: readonly [number
     argv: [
       ...['python', 'benchmark_serving_multi_turn.py', '--model', vllmModel(config.model)],
       ...(servedName === undefined ? [] : ['--served-model-name', servedName]),
-      ...[
-        '--url',
-        `http://${HOST}:${portsOf(config).router}`,
-        '--input-file',
-        file,
-        '--send-conversation-id',
-      ],
+      ...['--url', `http://${HOST}:${routerPort(config)}`, '--input-file', file, '--send-conversation-id'],
       ...['--num-clients', String(clients), '--max-active-conversations', String(active)],
       ...['--seed', String(config.seed)],
       ...(min === 0 && max === 0

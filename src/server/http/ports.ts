@@ -52,7 +52,18 @@ export async function checkServer(
     { name: 'admin', port: ports.admin, on: adminHost },
   ];
   const wanted = [...ofEngines, ...others].filter(({ port }) => port !== 0);
-  for (const [i, { name, port, on }] of wanted.entries()) {
+  checkPorts(wanted);
+  for (const { port, on } of wanted)
+    await new Promise<void>((resolve, reject) => {
+      const probe = createServer();
+      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(on, port, error)));
+      probe.listen(port, on, () => probe.close(() => resolve()));
+    });
+}
+
+/** Throws ConfigError for a port that two share, or above the highest. */
+export function checkPorts(wanted: readonly { name: string; port: number }[]): void {
+  for (const [i, { name, port }] of wanted.entries()) {
     if (port > 65535)
       throw new ConfigError(
         `${name} would get port ${port}, above the highest, 65535: give a lower first port`,
@@ -62,11 +73,6 @@ export async function checkServer(
       throw new ConfigError(
         `port ${port} is given to both ${name} and ${other.name}: give each its own port`,
       );
-    await new Promise<void>((resolve, reject) => {
-      const probe = createServer();
-      probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(on, port, error)));
-      probe.listen(port, on, () => probe.close(() => resolve()));
-    });
   }
 }
 
