@@ -34,7 +34,7 @@ export class VirtualClock implements Clock {
   });
   #nowMs = 0;
   #rank = LAST;
-  #asked = 0;
+  #scheduled = 0;
 
   now(): number {
     return this.#nowMs;
@@ -47,7 +47,7 @@ export class VirtualClock implements Clock {
 
   /** Schedules `run` at atMs, or now if that has passed. */
   at(atMs: number, run: () => void, rank = LAST): Timer {
-    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#asked++, run, place: 0 };
+    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#scheduled++, run, place: 0 };
     this.#timers.push(timer);
     return timer;
   }

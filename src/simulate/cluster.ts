@@ -127,14 +127,14 @@ export class SimulatedCluster {
       },
       engines: () => this.#caughtUp(),
       onTurn: (turn) => {
-        this.fleet.tell({ kind: 'turn', ...turn });
+        this.fleet.notify({ kind: 'turn', ...turn });
         this.#onStage?.('waiting');
       },
       onTurnEnd: (result) => {
-        this.fleet.tell({ kind: 'turn ended', result });
+        this.fleet.notify({ kind: 'turn ended', result });
         settings.onTurnEnd?.(result);
       },
-      onRequest: (request) => this.fleet.tell({ kind: 'request', ...request }),
+      onRequest: (request) => this.fleet.notify({ kind: 'request', ...request }),
       newId: (name) => name,
       spans: this.#spans,
     });
@@ -143,14 +143,14 @@ export class SimulatedCluster {
       startMs: costs.startMs ?? ASSUMED_START_MS,
       onEvent: settings.onFleetEvent ?? null,
       turns: this.#router.turnsAt,
-      make: (seat, life, startMs) => this.#make(seat, life, startMs),
+      create: (seat, life, startMs) => this.#createEngine(seat, life, startMs),
       clientOf: (engine) => this.#clientOf(engine),
       catchUp: () => this.#catchUp(),
       onNotice: (notice) => {
         if (notice.kind === 'left' || notice.kind === 'dead') this.routing.forget(notice.engineId);
       },
     });
-    this.storm?.over(this.#harmed());
+    this.storm?.attach(this.#harmed());
     if (autoscale) this.fleet.autoscale(autoscale);
     const { onSpan } = settings;
     // The router's spans are on the virtual clock too.
@@ -205,10 +205,10 @@ export class SimulatedCluster {
     for (const engine of this.fleet.staying) engine.catchUp();
   }
 
-  #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
+  #createEngine(seat: Seat, life: number, startMs: number): SimulatedEngine {
     const { options, costs, answers, blockBytes, autoscale = null, faults = false, onSpan } = this.#settings;
     const { load, cache } = this.routing.reported;
-    const told = load || cache || autoscale !== null;
+    const reports = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
     const config = Object.assign({}, core, {
       cache: Object.assign({}, core.cache, { groups: this.#groups }),
@@ -233,7 +233,7 @@ export class SimulatedCluster {
         !faults &&
         this.#machine === null &&
         costs.varies === null &&
-        !(told && (options.signalAgeMs ?? 0) > 0) &&
+        !(reports && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (touched) => this.#loop.touch(touched),
       onLoad: load || autoscale ? (news) => this.#reportLoad(engineId, news, load) : null,

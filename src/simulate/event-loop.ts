@@ -96,8 +96,8 @@ export class EventLoop {
     this.#touched = [];
     for (const engine of touched) engine.isTouched = false;
     for (const engine of touched) {
-      engine.look();
-      engine.meter.look();
+      engine.beginStep();
+      engine.meter.update();
       if (check) this.#changed.add(engine);
     }
     return true;

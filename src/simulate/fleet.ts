@@ -32,7 +32,7 @@ export interface SimulatedFleetDeps {
   turns: TurnsByEngine;
   /** Start-up time of a new engine, ms. */
   startMs: number;
-  make: (seat: Seat, life: number, startMs: number) => SimulatedEngine;
+  create: (seat: Seat, life: number, startMs: number) => SimulatedEngine;
   clientOf: (engine: SimulatedEngine) => EngineClient;
   /** Brings the engines' reports up to the current time. */
   catchUp: () => void;
@@ -67,14 +67,14 @@ export class SimulatedFleet {
   constructor(deps: SimulatedFleetDeps) {
     this.#deps = deps;
     const { clock, options, conversations, turns, clientOf } = deps;
-    this.everyone = engineSpecs(options).map((seat) => deps.make(seat, 1, 0));
+    this.everyone = engineSpecs(options).map((seat) => deps.create(seat, 1, 0));
     this.#pool = new EnginePool(fleetIn(options), this.everyone, {
       start: async (seat, life) => {
         const begun = { begunMs: clock.now() };
         this.starting.add(begun);
         await clock.sleep(deps.startMs);
         this.starting.delete(begun);
-        const engine = deps.make(seat, life, deps.startMs);
+        const engine = deps.create(seat, life, deps.startMs);
         this.everyone.push(engine);
         return engine;
       },
@@ -114,7 +114,7 @@ export class SimulatedFleet {
     return () => this.#listeners.delete(listener);
   }
 
-  tell(notice: ClusterNotice): void {
+  notify(notice: ClusterNotice): void {
     if (notice.kind === 'turn ended') this.lostKv.turnEnded(notice.result);
     this.#deps.onNotice(notice);
     for (const listener of this.#listeners) listener(notice);
@@ -142,7 +142,7 @@ export class SimulatedFleet {
     const [message, reason] = [messageOf(error), deathReason(error)];
     const death = { kind: 'dead', engineId, role, message, reason } as const;
     this.#happened(deathEvent(death, this.#deps.clock.now()));
-    this.tell(death);
+    this.notify(death);
   }
 
   /** From now on, a new engine is started in the seat of each that dies. */
@@ -202,7 +202,7 @@ export class SimulatedFleet {
     const event = memberEvent(notice, this.#deps.clock.now());
     if (event) this.#happened(event);
     if (notice.kind === 'left') this.migratedTokens += notice.migrated.tokens;
-    this.tell(notice);
+    this.notify(notice);
   }
 
   #add(event: FleetEvent['event'], engineId: string | null, role: EngineRole | null, detail: string): void {

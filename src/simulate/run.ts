@@ -122,7 +122,7 @@ async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster
 }
 
 /**
- * Simulates an arm with one seed. With `whole`, until every request has ended. Without it, until the requests have
+ * Simulates an arm with one seed. With `toEnd`, until every request has ended. Without it, until the requests have
  * ended that are under way when the last conversation has arrived: these are served exactly as in a whole run, and what
  * follows is a fleet that empties. Stops early, and sets `stopped`, if the load can never be served.
  */
@@ -131,7 +131,7 @@ export async function simulateOnce(
   world: SimulationWorld,
   seed: number,
   collector: Collector = new Collector(),
-  whole = true,
+  toEnd = true,
 ): Promise<SimulatedRun> {
   // During a run the signal is checked only now and then, and many short runs may end before that.
   world.signal.throwIfAborted();
@@ -146,17 +146,17 @@ export async function simulateOnce(
     warmedUp = countedKv(cluster);
   };
   const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal, onWarmedUp });
-  const over = whole ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
+  const ended = toEnd ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
   let stopped: SimulatedRun['stopped'] = null;
   try {
-    await cluster.run(over, (nowMs) => {
+    await cluster.run(ended, (nowMs) => {
       signal.throwIfAborted();
       if (load.kind !== 'clients' && collector.open > most) throw new Unstable();
       return world.onProgress(collector.count, nowMs);
     });
   } catch (error) {
     if (!(error instanceof Unstable)) throw error;
-    over.catch(() => {});
+    ended.catch(() => {});
     stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
   return {

@@ -143,10 +143,10 @@ const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
 /** Keeps every block until its TTL is over. */
 function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): ServerTierOptions['server'] {
   /** Expiry time by key, ms. */
-  const kept = new Map<string, number>();
+  const expiries = new Map<string, number>();
   const has = (key: string): boolean => {
-    const there = clock.now() < (kept.get(key) ?? Number.NEGATIVE_INFINITY);
-    if (!there) kept.delete(key);
+    const there = clock.now() < (expiries.get(key) ?? Number.NEGATIVE_INFINITY);
+    if (!there) expiries.delete(key);
     return there;
   };
   return {
@@ -161,11 +161,11 @@ function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): Server
     },
     async set(key, _value, ttlMs) {
       await medium.write();
-      kept.set(key, ttlMs === null ? Number.POSITIVE_INFINITY : clock.now() + ttlMs);
+      expiries.set(key, ttlMs === null ? Number.POSITIVE_INFINITY : clock.now() + ttlMs);
       return null;
     },
     async remove(keys) {
-      for (const key of keys) kept.delete(key);
+      for (const key of keys) expiries.delete(key);
     },
     drop() {},
   };

@@ -18,7 +18,7 @@ it("an engine's figures stop at its end, even if its requests were not removed",
   expect(mean).toMatchObject({ running: 2, waiting: 1, kvUsed: 0.5, busy: 0 });
   expect(slices.at(-1)!.endMs).toBe(10);
   pass(clock, 90);
-  meter.look();
+  meter.update();
   expect(meter.mean()).toEqual(mean);
   expect(meter.slices()).toEqual(slices);
 });

@@ -10,24 +10,24 @@ type MsOf = (startMs: number, turn: number, conversation: number) => number;
  */
 function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = latency): Collector {
   const columns: Record<string, number[]> = { startMs: [], latencyMs: [], ttftMs: [], turn: [] };
-  let [came, openAtLast, stayedMs] = [0, 0, 0];
+  let [arrived, openAtLast, stayedMs] = [0, 0, 0];
   for (let cameMs = 0; cameMs < overMs; cameMs += 100) {
     let at = cameMs;
     for (let turn = 1; turn <= turns; turn++) {
-      const latencyMs = latency(at, turn, came);
-      const row = { startMs: at, turn, latencyMs, ttftMs: ttft(at, turn, came) };
+      const latencyMs = latency(at, turn, arrived);
+      const row = { startMs: at, turn, latencyMs, ttftMs: ttft(at, turn, arrived) };
       for (const [name, value] of Object.entries(row)) columns[name]!.push(value);
       at += latencyMs;
     }
-    came++;
+    arrived++;
     stayedMs += at - cameMs;
     if (at >= overMs) openAtLast++;
   }
   return {
     column: (name: string) => Float64Array.from(columns[name]!),
-    conversations: { came, openAtLast, lastMs: overMs },
+    conversations: { arrived, openAtLast, lastMs: overMs },
     lastEndMs: 2 * overMs,
-    stayMs: stayedMs / came,
+    stayMs: stayedMs / arrived,
   } as unknown as Collector;
 }
 

@@ -115,19 +115,19 @@ export function certaintyOf(report: PlanReport): string[] {
 const BRIEF = 10;
 
 /** The row's arrivals in the shape of a trial's outcome. */
-const outcomeOf = ({ counted, due, counted_ms }: PlanRow) => ({ asked: counted, due, overMs: counted_ms });
+const outcomeOf = ({ counted, due, counted_ms }: PlanRow) => ({ counted, due, countedMs: counted_ms });
 
 /** A sentence if the simulated rate stayed below the reported one. */
 function fewerArrived(chosen: PlanRow): string[] {
   const outcome = outcomeOf(chosen);
-  const asked = chosen.requests_per_second;
-  const isSlower = !arrivedAsPlanned({ ...outcome, due: (asked * outcome.overMs) / 1000 });
+  const perSecond = chosen.requests_per_second;
+  const isSlower = !arrivedAsPlanned({ ...outcome, due: (perSecond * outcome.countedMs) / 1000 });
   const why = !arrivedAsPlanned(outcome)
     ? 'conversations are long, so their number had not yet reached its steady level'
     : isSlower && 'this part of the trace is slower than the whole trace';
   if (!why) return [];
   return [
-    `Only ${formatRate(arrivalRateOf(outcome))} of ${formatRate(asked)} requests per second arrived in the counted time: ${why}. Give a longer --sample before relying on this plan.`,
+    `Only ${formatRate(arrivalRateOf(outcome))} of ${formatRate(perSecond)} requests per second arrived in the counted time: ${why}. Give a longer --sample before relying on this plan.`,
   ];
 }
 

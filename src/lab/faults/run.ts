@@ -51,7 +51,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
   const cluster = await options.start(stormOptions(options.cluster), hooks);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
-    storm.over(harmedCluster(cluster));
+    storm.attach(harmedCluster(cluster));
     const scripts = await askAlone(cluster, 1, signal);
     const tally = new Tally();
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {

@@ -51,7 +51,7 @@ export interface HarmedWires {
   heal(): void;
 }
 
-/** Created before the cluster, because the cluster's hooks need it. over() connects it to the running cluster. */
+/** Created before the cluster, because the cluster's hooks need it. attach() connects it to the running cluster. */
 export class Storm {
   readonly #clock: Clock;
   readonly #wires: HarmedWires;
@@ -78,7 +78,7 @@ export class Storm {
     return client;
   };
 
-  over(cluster: HarmedFleet): void {
+  attach(cluster: HarmedFleet): void {
     this.#cluster = cluster;
     cluster.onStage((stage) => this.#faults?.reached(stage));
   }

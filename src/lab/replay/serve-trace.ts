@@ -69,7 +69,7 @@ export async function serveTrace(
     for (;;) {
       await feed.fill();
       either.throwIfAborted();
-      if (feed.over) break;
+      if (feed.finished) break;
       const waitMs = feed.nextMs === null ? null : feed.nextMs - sinceBegun();
       if (waitMs === null || waitMs > 0) {
         const woken = new AbortController();

@@ -7,12 +7,12 @@ import { onHost, type SpanSink } from '../../measure/spans/spans.ts';
 export class EngineTrace {
   readonly #engineId: string;
   readonly #spans: EngineSpans;
-  readonly #tell: SpanSink;
+  readonly #report: SpanSink;
 
-  constructor(engineId: string, tell: SpanSink) {
+  constructor(engineId: string, report: SpanSink) {
     this.#engineId = engineId;
     this.#spans = new EngineSpans(engineId);
-    this.#tell = tell;
+    this.#report = report;
   }
 
   submitted(requestId: string, startMs: number, endMs: number): void {
@@ -53,6 +53,6 @@ export class EngineTrace {
   }
 
   #flush(): void {
-    for (const span of this.#spans.take()) this.#tell(span);
+    for (const span of this.#spans.take()) this.#report(span);
   }
 }

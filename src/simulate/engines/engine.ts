@@ -148,8 +148,8 @@ export class SimulatedEngine implements EngineClient, Member {
       if (this.ended) throw this.ended;
       this.catchUp();
       this.#trace?.submitted(requestId, sentMs, clock.now());
-      const told = request.sampling.forcedTokenIds === forcedTokenIds;
-      const sampling = told ? request.sampling : Object.assign({}, request.sampling, { forcedTokenIds });
+      const isForced = request.sampling.forcedTokenIds === forcedTokenIds;
+      const sampling = isForced ? request.sampling : Object.assign({}, request.sampling, { forcedTokenIds });
       const { promptTokenIds, kvTransferParams, cacheSalt } = request;
       this.core.addRequest({
         requestId,
@@ -254,13 +254,13 @@ export class SimulatedEngine implements EngineClient, Member {
   }
 
   /** Begins a step if one would do something. */
-  look(): void {
+  beginStep(): void {
     this.catchUp();
     if (this.ended || this.#steps.underWay) return;
     this.#disarm();
     while (!this.#steps.underWay && this.core.poll()) this.#steps.begin();
     if (this.#steps.underWay) return;
-    this.#outbox.tell(true);
+    this.#outbox.report(true);
     const dueMs = this.#dueMs();
     if (dueMs !== null) this.#due = this.#deps.clock.at(dueMs, () => this.#touch());
   }

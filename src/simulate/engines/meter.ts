@@ -44,8 +44,8 @@ export class EngineMeter {
   #sums = noSums();
   #slices: Sums[] = [];
   #sliceMs = FIRST_SLICE_MS;
-  #seen: EngineQueues;
-  #seenMs: number;
+  #last: EngineQueues;
+  #lastMs: number;
   #stepping = false;
 
   constructor(engineId: string, clock: VirtualClock, queues: () => EngineQueues) {
@@ -53,13 +53,13 @@ export class EngineMeter {
     this.#clock = clock;
     this.#queues = queues;
     this.startedMs = clock.now();
-    this.#seenMs = this.startedMs;
-    this.#seen = queues();
+    this.#lastMs = this.startedMs;
+    this.#last = queues();
   }
 
   /** Decode steps begin that are computed together. */
   runBegins(): void {
-    this.look();
+    this.update();
     this.#stepping = true;
   }
 
@@ -68,11 +68,11 @@ export class EngineMeter {
     this.steps += steps;
     this.decodeTokens += steps * requests;
     // Only the KV usage changes, by whole blocks, when a step begins.
-    if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
+    if (this.#queues().freeBlocks !== this.#last.freeBlocks) this.update(startMs);
   }
 
   stepBegins({ prefillTokens, decodes }: StepShape, atMs: number): void {
-    this.look(atMs);
+    this.update(atMs);
     this.#stepping = true;
     this.steps++;
     this.prefillTokens += prefillTokens;
@@ -81,12 +81,12 @@ export class EngineMeter {
 
   /** The step has ended, or all steps that are computed together. */
   stepEnds(): void {
-    this.look();
+    this.update();
     this.#stepping = false;
   }
 
   ends(): void {
-    this.look();
+    this.update();
     this.#stepping = false;
     this.endedMs = this.#clock.now();
   }
@@ -95,26 +95,26 @@ export class EngineMeter {
    * Call when something may have changed: the state seen last is taken to have lasted until now. Does nothing once the
    * engine has ended.
    */
-  look(now: number = this.#clock.now()): void {
+  update(now: number = this.#clock.now()): void {
     if (this.endedMs !== null) return;
-    // Join first: a long time without a look then fills few slices.
+    // Join first: a long time without an update then fills few slices.
     while (now > this.startedMs + MOST_SLICES * this.#sliceMs) this.#join();
-    for (let from = this.#seenMs; from < now; ) {
+    for (let from = this.#lastMs; from < now; ) {
       const index = Math.min(MOST_SLICES - 1, Math.floor((from - this.startedMs) / this.#sliceMs));
       const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
       // Rounding may put a slice's end at its start; the next one then takes the rest.
       this.#add(index, Math.max(0, until - from));
       from = until > from ? until : now;
     }
-    this.#seenMs = Math.max(this.#seenMs, now);
-    this.#seen = this.#queues();
+    this.#lastMs = Math.max(this.#lastMs, now);
+    this.#last = this.#queues();
   }
 
   slices(): LoadSlice[] {
-    this.look();
+    this.update();
     return this.#slices.map((sums, index) => {
       const startMs = this.startedMs + index * this.#sliceMs;
-      const endMs = Math.min(startMs + this.#sliceMs, this.#seenMs);
+      const endMs = Math.min(startMs + this.#sliceMs, this.#lastMs);
       const ms = Math.max(endMs - startMs, Number.MIN_VALUE);
       return {
         startMs,
@@ -129,8 +129,8 @@ export class EngineMeter {
 
   /** Averages over the engine's life so far; null before any time has passed. */
   mean(): Omit<LoadSlice, 'startMs' | 'endMs'> | null {
-    this.look();
-    const ms = this.#seenMs - this.startedMs;
+    this.update();
+    const ms = this.#lastMs - this.startedMs;
     if (ms <= 0) return null;
     const { runningMs, waitingMs, kvMs, busyMs } = this.#sums;
     return { running: runningMs / ms, waiting: waitingMs / ms, kvUsed: kvMs / ms, busy: busyMs / ms };
@@ -138,7 +138,7 @@ export class EngineMeter {
 
   #add(index: number, ms: number): void {
     while (this.#slices.length <= index) this.#slices.push(noSums());
-    const { running, waiting, waitingForRemote, freeBlocks, numBlocks } = this.#seen;
+    const { running, waiting, waitingForRemote, freeBlocks, numBlocks } = this.#last;
     for (const sums of [this.#slices[index]!, this.#sums]) {
       sums.runningMs += running * ms;
       sums.waitingMs += (waiting + waitingForRemote) * ms;

@@ -32,8 +32,8 @@ interface Open {
   /** All tokens that it will generate. */
   answer: TokenIds;
   /** Tokens of the answer that were sent, and tokens generated since then. */
-  told: number;
-  kept: number;
+  sent: number;
+  unsent: number;
 }
 
 export class Outbox {
@@ -68,7 +68,7 @@ export class Outbox {
 
   open(requestId: string, answer: TokenIds): OutputStream {
     const stream = new OutputStream(requestId);
-    this.#open.set(requestId, { stream, answer, told: 0, kept: 0 });
+    this.#open.set(requestId, { stream, answer, sent: 0, unsent: 0 });
     return stream;
   }
 
@@ -83,9 +83,9 @@ export class Outbox {
   }
 
   /** The request generated `count` more tokens, which go out with its last output. */
-  keep(requestId: string, count: number): void {
+  defer(requestId: string, count: number): void {
     const open = this.#open.get(requestId);
-    if (open) open.kept += count;
+    if (open) open.unsent += count;
   }
 
   /** Delivers the outputs of a step that ends now. */
@@ -95,11 +95,11 @@ export class Outbox {
     for (const output of outputs) {
       const open = this.#open.get(output.requestId);
       if (!open) continue;
-      if (this.#onlyEnds && !output.finish && open.told > 0) open.kept += output.tokens.length;
+      if (this.#onlyEnds && !output.finish && open.sent > 0) open.unsent += output.tokens.length;
       else this.#send(open, output, atMs);
     }
     if (outputs.length > 0) this.#news.onOutputs?.();
-    this.tell(false);
+    this.report(false);
   }
 
   /** Whether anything listens to load or cache reports. */
@@ -110,11 +110,11 @@ export class Outbox {
   /** One of several decode steps that are computed together has ended: each request has one more token. */
   reportDecoded(requests: number, atMs: number): void {
     this.#loads.tokens(requests, atMs);
-    this.tell(false, atMs);
+    this.report(false, atMs);
   }
 
   /** Sends cache events and load to the listeners. `idle`: no step follows. */
-  tell(idle: boolean, atMs: number = this.#clock.now()): void {
+  report(idle: boolean, atMs: number = this.#clock.now()): void {
     const { onLoad, onCache } = this.#news;
     if (onCache) {
       const events = this.#caches.take();
@@ -127,22 +127,22 @@ export class Outbox {
   /** The engine has ended: delivers the tokens that were kept, then fails every open stream with `error`. */
   fail(error: Error): void {
     const nothing = { prompt: null, finish: null, times: { arrivalMs: 0, queuedMs: 0, scheduledMs: null } };
-    for (const [requestId, { stream, answer, told, kept }] of this.#open) {
-      const before = answer.slice(told, told + kept);
-      if (kept > 0) stream.push({ requestId, tokens: [], before, ...nothing }, this.#clock.now());
+    for (const [requestId, { stream, answer, sent, unsent }] of this.#open) {
+      const before = answer.slice(sent, sent + unsent);
+      if (unsent > 0) stream.push({ requestId, tokens: [], before, ...nothing }, this.#clock.now());
       stream.fail(error);
     }
     this.#open.clear();
   }
 
   #send(open: Open, output: RequestOutput, atMs: number): void {
-    const { stream, answer, told, kept } = open;
+    const { stream, answer, sent, unsent } = open;
     if (output.finish) this.#open.delete(output.requestId);
-    const whole = kept > 0 ? withBefore(output, answer.slice(told, told + kept)) : output;
-    open.told += kept + output.tokens.length;
-    open.kept = 0;
-    if (this.#replyMs > 0) this.#clock.after(this.#replyMs, () => stream.push(whole, atMs));
-    else stream.push(whole, atMs);
+    const complete = unsent > 0 ? withBefore(output, answer.slice(sent, sent + unsent)) : output;
+    open.sent += unsent + output.tokens.length;
+    open.unsent = 0;
+    if (this.#replyMs > 0) this.#clock.after(this.#replyMs, () => stream.push(complete, atMs));
+    else stream.push(complete, atMs);
   }
 }
 

@@ -131,9 +131,9 @@ export class EngineSteps {
   }
 
   /** What takes no time waits its turn among the other events of the moment. */
-  #until(startMs: number, endMs: number, over: () => void): void {
+  #until(startMs: number, endMs: number, whenDone: () => void): void {
     const { clock, rank } = this.#deps;
-    const timer = endMs > startMs ? clock.at(endMs, over, rank) : clock.at(endMs, over);
+    const timer = endMs > startMs ? clock.at(endMs, whenDone, rank) : clock.at(endMs, whenDone);
     this.#stepping = { cancel: () => clock.cancel(timer) };
   }
 
@@ -175,7 +175,7 @@ export class EngineSteps {
         for (let i = taken; i < taken + steps; i++) outbox.reportDecoded(requests, run.endOf(i));
       taken += steps;
     });
-    for (const requestId of requestIds) outbox.keep(requestId, count);
+    for (const requestId of requestIds) outbox.defer(requestId, count);
     return run.endOf(count - 1);
   }
 

@@ -32,7 +32,7 @@ export class FleetLog implements Counting {
 
   heard(notice: ClusterNotice): void {
     if (notice.kind === 'turn') this.#turns.begins(notice);
-    if (notice.kind === 'request') this.#turns.asks(notice);
+    if (notice.kind === 'request') this.#turns.requestStarts(notice);
     if (notice.kind === 'turn ended') this.#turns.ends(notice.result);
   }
 

@@ -41,10 +41,10 @@ export class TurnLog {
     this.#originMs = originMs;
   }
 
-  begins({ turnId, conversationId, turn, promptTokenIds, atMs, routed: made }: TurnNotice): void {
-    if (!made) return;
-    const [startMs, endMs] = [made.startMs - this.#originMs, made.endMs - this.#originMs];
-    const routed = { ...made, startMs, endMs };
+  begins({ turnId, conversationId, turn, promptTokenIds, atMs, routed: routing }: TurnNotice): void {
+    if (!routing) return;
+    const [startMs, endMs] = [routing.startMs - this.#originMs, routing.endMs - this.#originMs];
+    const routed = { ...routing, startMs, endMs };
     const promptTokens = promptTokenIds.length;
     const decision = { turnId, conversationId, turn, promptTokens, routed, ttftMs: null };
     const before = this.#lastOf.get(conversationId)?.ends ?? [];
@@ -60,7 +60,7 @@ export class TurnLog {
   }
 
   /** Records a request, if its turn is remembered. */
-  asks({ requestId, turnId }: RequestNotice): void {
+  requestStarts({ requestId, turnId }: RequestNotice): void {
     const logged = this.#turns.get(turnId);
     if (!logged) return;
     logged.requestIds.push(requestId);

@@ -33,7 +33,7 @@ export async function serveTurn(
   collector: Counting,
 ): Promise<TurnResult | null> {
   try {
-    return await askedTurn(cluster, request, collector);
+    return await servedTurn(cluster, request, collector);
   } catch (error) {
     if (error instanceof RequestError) return null;
     throw error;
@@ -44,7 +44,7 @@ export async function serveTurn(
  * Serves a turn to its end. A failure of this turn alone is counted, and thrown as a RequestError. `signal`: aborts the
  * whole load.
  */
-async function askedTurn(
+async function servedTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
   collector: Counting,
@@ -181,7 +181,7 @@ export class LoadTarget implements BenchTarget {
     if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn must be token ids');
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
-    const result = await askedTurn(this.#cluster, request, this.#counting(turn), signal);
+    const result = await servedTurn(this.#cluster, request, this.#counting(turn), signal);
     return answered(result);
   }
 

@@ -29,7 +29,7 @@ export async function serveTurns(
 
   /** Ends the wait if a turn is due sooner, or if none is left. */
   function ended(): void {
-    const dueMs = failure || feed.over ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
+    const dueMs = failure || feed.finished ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
     if (dueMs < untilMs) wake();
   }
 
@@ -52,7 +52,7 @@ export async function serveTurns(
 
   while (!failure) {
     if (feed.wantsFill) await feed.fill();
-    if (feed.over) break;
+    if (feed.finished) break;
     const waitMs = feed.nextMs === null ? Number.POSITIVE_INFINITY : feed.nextMs - (clock.now() - begunMs);
     if (waitMs <= 0) {
       void serve(feed.next()!.turn)

@@ -16,7 +16,7 @@ export class LinkTable {
   /** Returns the current fleet. */
   readonly #fleet: () => FleetOptions;
   readonly #sharing: LinkSharing;
-  readonly #made = new Map<string, SimulatedLink & { from: string; to: string }>();
+  readonly #links = new Map<string, SimulatedLink & { from: string; to: string }>();
 
   constructor(
     clock: VirtualClock,
@@ -33,18 +33,18 @@ export class LinkTable {
   /** The link between two seats, by their names; null: none is modelled. */
   between(from: string, to: string): SimulatedLink | null {
     const key = `${from} ${to}`;
-    const known = this.#made.get(key);
+    const known = this.#links.get(key);
     if (known) return known;
     const spec = this.#specOf(from, to);
     if (!spec) return null;
-    const made = { from, to, resource: this.#resource(spec), latencyMs: spec.latencyMs };
-    this.#made.set(key, made);
-    return made;
+    const link = { from, to, resource: this.#resource(spec), latencyMs: spec.latencyMs };
+    this.#links.set(key, link);
+    return link;
   }
 
   /** What each link did so far: bytes moved, and time in use, ms. */
   use(): { from: string; to: string; bytes: number; busyMs: number }[] {
-    return [...this.#made.values()].map(({ from, to, resource }) => {
+    return [...this.#links.values()].map(({ from, to, resource }) => {
       return { from, to, bytes: resource.done, busyMs: resource.busyMs };
     });
   }

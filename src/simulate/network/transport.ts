@@ -28,7 +28,7 @@ export class SimulatedTransport implements ServingTransport {
   /** Handlers by peer, for peers that have their own. */
   readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
   readonly #net: TransportNet;
-  readonly #over = new AbortController();
+  readonly #ended = new AbortController();
   /** Called when its engine ends: ends the waits for it. */
   readonly #waiting = new Set<() => void>();
 
@@ -48,8 +48,8 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   end(): void {
-    this.#over.abort();
-    for (const tell of this.#waiting) tell();
+    this.#ended.abort();
+    for (const onEnd of this.#waiting) onEnd();
   }
 
   async clockOffsetSeconds(): Promise<number> {
@@ -142,9 +142,9 @@ export class SimulatedTransport implements ServingTransport {
     let movingMs = 0;
     try {
       for (let next = 0; next < pairs.length; chunks++) {
-        const stop = AbortSignal.any([signal, holder.#over.signal]);
+        const stop = AbortSignal.any([signal, holder.#ended.signal]);
         const ready = await stream.ready(pairs[next]!.remote, stop);
-        if (holder.#over.signal.aborted) return emptyResult('dead', 'the holder ended', wall());
+        if (holder.#ended.signal.aborted) return emptyResult('dead', 'the holder ended', wall());
         if (ready === null) return emptyResult('failed', 'the reader cancelled it', wall());
         if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, wall());
         const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
@@ -152,9 +152,9 @@ export class SimulatedTransport implements ServingTransport {
         const fromMs = clock.now();
         // A READ has its fixed time once: its chunks share the whole time by their bytes.
         const bytes = this.#bytesOf(batch);
-        const whole = this.#copiesOf(request, wholeBytes);
+        const total = this.#copiesOf(request, wholeBytes);
         const share = bytes / wholeBytes;
-        const work = { bytes, ms: share * whole.ms, fromStepsMs: share * whole.fromStepsMs };
+        const work = { bytes, ms: share * total.ms, fromStepsMs: share * total.fromStepsMs };
         const isLast = next + batch.length === pairs.length;
         if (!(await this.#move(holder, work, isLast))) return emptyResult('dead', 'the holder ended', wall());
         const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
@@ -196,13 +196,13 @@ export class SimulatedTransport implements ServingTransport {
   #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
-        for (const engine of engines) engine.#waiting.delete(tell);
+        for (const engine of engines) engine.#waiting.delete(onEnd);
       };
-      const tell = (): void => {
+      const onEnd = (): void => {
         leave();
         resolve(ended);
       };
-      for (const engine of engines) engine.#waiting.add(tell);
+      for (const engine of engines) engine.#waiting.add(onEnd);
       promise.then(
         (value) => {
           leave();
@@ -217,8 +217,8 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   #copiesOf({ remote, pairs, claim }: ReadRequest, bytes: number): CopyWork {
-    const whole = { blocks: pairs.length, bytes, promptTokens: claim.prompt.numTokens };
-    return copyWork({ from: remote.engineId, to: this.identity }, whole, this.#net.deps);
+    const total = { blocks: pairs.length, bytes, promptTokens: claim.prompt.numTokens };
+    return copyWork({ from: remote.engineId, to: this.identity }, total, this.#net.deps);
   }
 
   /**
@@ -230,14 +230,14 @@ export class SimulatedTransport implements ServingTransport {
     if (!wires) return null;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const silent = new AbortController();
-      const came = new Promise<boolean>((resolve) => {
+      const received = new Promise<boolean>((resolve) => {
         wires.send(from, to, kind, resolve);
       });
       const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
-      const damaged = await this.#orEnd([this], Promise.race([came, silence]), null);
+      const damaged = await this.#orEnd([this], Promise.race([received, silence]), null);
       silent.abort();
       if (damaged !== null) return damaged ? 'a checksum does not match' : null;
-      if (this.#over.signal.aborted) return 'the reader ended';
+      if (this.#ended.signal.aborted) return 'the reader ended';
       if (!this.#net.node({ engineId: from })) return 'the holder ended';
     }
     return `no answer after ${ATTEMPTS} attempts`;

@@ -52,16 +52,16 @@ export class SimulatedWires {
     if (known) return known;
     const slab = new SharedArrayBuffer(SLOT_BYTES);
     const bytes = new Uint8Array(slab);
-    const made = {
+    const direction = {
       slab: bytes,
       // A message that was cut short is not found here, and does not arrive.
       faulty: new FaultyDirection((message) =>
         this.#arrivals.get(message)?.(bytes.some((byte) => byte !== 0)),
       ),
     };
-    made.faulty.pass({ kind: 'welcome', slab, slotBytes: SLOT_BYTES } as PeerMessage);
-    ofSender.set(to, made);
-    return made;
+    direction.faulty.pass({ kind: 'welcome', slab, slotBytes: SLOT_BYTES } as PeerMessage);
+    ofSender.set(to, direction);
+    return direction;
   }
 }
 

@@ -6,7 +6,7 @@
 
 /** Requests that arrived within one stretch of time, and those of them that kept the SLO. */
 export interface Batch {
-  asked: number;
+  counted: number;
   good: number;
 }
 
@@ -16,18 +16,18 @@ export interface Interval {
 }
 
 export function shareOfBatches(batches: readonly Batch[]): number {
-  const { asked, good } = total(batches);
-  return asked > 0 ? good / asked : 0;
+  const { counted, good } = total(batches);
+  return counted > 0 ? good / counted : 0;
 }
 
 /** 95% interval of the share: Wilson's, for as many draws as the spread of the batches allows. */
 export function shareInterval(batches: readonly Batch[]): Interval {
-  const { asked } = total(batches);
-  if (asked === 0) return { low: 0, high: 1 };
+  const { counted } = total(batches);
+  if (counted === 0) return { low: 0, high: 1 };
   const share = shareOfBatches(batches);
-  const single = (share * (1 - share)) / asked;
+  const single = (share * (1 - share)) / counted;
   const spread = varianceOf(deviations(batches));
-  const draws = single > 0 ? asked / Math.max(1, spread / single) : asked;
+  const draws = single > 0 ? counted / Math.max(1, spread / single) : counted;
   const t = studentT975(Math.max(1, used(batches) - 1));
   const centre = (share + (t * t) / (2 * draws)) / (1 + (t * t) / draws);
   const half =
@@ -54,18 +54,18 @@ export function differenceInterval(
 }
 
 const total = (batches: readonly Batch[]): Batch =>
-  batches.reduce((sum, { asked, good }) => ({ asked: sum.asked + asked, good: sum.good + good }), {
-    asked: 0,
+  batches.reduce((sum, { counted, good }) => ({ counted: sum.counted + counted, good: sum.good + good }), {
+    counted: 0,
     good: 0,
   });
 
-const used = (batches: readonly Batch[]): number => batches.filter(({ asked }) => asked > 0).length;
+const used = (batches: readonly Batch[]): number => batches.filter(({ counted }) => counted > 0).length;
 
 /** What each batch contributes to the error of the share, which is a ratio of sums. */
 function deviations(batches: readonly Batch[]): number[] {
-  const { asked } = total(batches);
+  const { counted } = total(batches);
   const share = shareOfBatches(batches);
-  return batches.map((batch) => (asked > 0 ? (batch.good - share * batch.asked) / asked : 0));
+  return batches.map((batch) => (counted > 0 ? (batch.good - share * batch.counted) / counted : 0));
 }
 
 function varianceOf(values: readonly number[]): number {

@@ -128,8 +128,8 @@ function splits(engines: number): Shape[] {
 /** Some numbers of engines below the given one, down to two. */
 function smaller(engines: number): number[] {
   const below = engines - 2;
-  const wanted = Math.min(SMALLER, below);
-  return [...new Set(Array.from({ length: wanted }, (_, i) => 2 + Math.floor((i * below) / wanted)))];
+  const count = Math.min(SMALLER, below);
+  return [...new Set(Array.from({ length: count }, (_, i) => 2 + Math.floor((i * below) / count)))];
 }
 
 /** Returns the last candidates with their rates. */
@@ -147,9 +147,9 @@ async function race(
     // If there are more rounds than sample sizes, the longest one takes the rest.
     const sample = shorter[Math.min(round, shorter.length - 1)] ?? samples.at(-1)!;
     const pivot = await goodputOf(standing[0]!, trials, sample, perSecond, ROUGHLY);
-    const kept = await fastest(standing, trials, sample, pivot.best.perSecond);
-    onRound({ what, sample, candidates: standing.length, kept: kept.standing.length });
-    ({ standing, perSecond } = kept);
+    const next = await fastest(standing, trials, sample, pivot.best.perSecond);
+    onRound({ what, sample, candidates: standing.length, kept: next.standing.length });
+    ({ standing, perSecond } = next);
   }
   const sample = samples.at(-1)!;
   const finals: Goodput[] = [];
@@ -171,19 +171,19 @@ async function fastest(
   sample: number,
   from: number,
 ): Promise<{ standing: Candidate[]; perSecond: number }> {
-  const wanted = Math.max(2, Math.floor(candidates.length / 2));
+  const half = Math.max(2, Math.floor(candidates.length / 2));
   let standing = [...candidates];
   /** A rate that too many sustained, and one that too few did. */
   let [slow, fast]: [number, number | null] = [from, null];
   for (let step = 0, perSecond = from; ; step++) {
     const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
     const ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
-    const bear = ranked.filter(({ met }) => met).length;
+    const sustaining = ranked.filter(({ met }) => met).length;
     const isLast = step === MOST_DOUBLINGS || (fast !== null && fast / slow < ROUGHLY);
-    if ((bear >= 2 && bear <= wanted) || isLast)
-      return { standing: ranked.slice(0, wanted).map(({ candidate }) => candidate), perSecond };
-    if (bear > wanted) {
-      standing = ranked.slice(0, bear).map(({ candidate }) => candidate);
+    if ((sustaining >= 2 && sustaining <= half) || isLast)
+      return { standing: ranked.slice(0, half).map(({ candidate }) => candidate), perSecond };
+    if (sustaining > half) {
+      standing = ranked.slice(0, sustaining).map(({ candidate }) => candidate);
       slow = perSecond;
     } else fast = perSecond;
     perSecond = fast === null ? 2 * slow : Math.sqrt(slow * fast);
@@ -211,8 +211,8 @@ async function goodputOf(
     return outcome;
   };
   const below = (outcome: Outcome): number => {
-    const { perSecond, asked, due } = outcome;
-    return decides && asked > 0 ? Math.min(perSecond / 2, (perSecond * asked) / due) : perSecond / 2;
+    const { perSecond, counted, due } = outcome;
+    return decides && counted > 0 ? Math.min(perSecond / 2, (perSecond * counted) / due) : perSecond / 2;
   };
   let best = await at(guess);
   let above: Outcome | null = best.met ? null : best;

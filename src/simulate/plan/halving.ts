@@ -30,11 +30,11 @@ export interface Halving {
 
 /** Returns the candidates that were simulated longest, the best first. */
 export async function halve(
-  given: readonly Candidate[],
+  candidates: readonly Candidate[],
   trials: Trials,
   { what, perSecond, samples, onRound }: Halving,
 ): Promise<Outcome[]> {
-  let standing = distinct(given);
+  let standing = distinct(candidates);
   // As many rounds as it takes until two are left.
   const rounds = Math.min(samples.length, 1 + Math.ceil(Math.log2(Math.max(1, standing.length / 2))));
   let ranked: Outcome[] = [];
@@ -42,9 +42,9 @@ export async function halve(
     const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
     ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
     const isLast = sample === samples.at(-1);
-    const kept = isLast ? ranked : ranked.slice(0, Math.max(2, Math.ceil(ranked.length / 2)));
-    onRound({ what, sample, candidates: standing.length, kept: isLast ? 1 : kept.length });
-    standing = kept.map(({ candidate }) => candidate);
+    const remaining = isLast ? ranked : ranked.slice(0, Math.max(2, Math.ceil(ranked.length / 2)));
+    onRound({ what, sample, candidates: standing.length, kept: isLast ? 1 : remaining.length });
+    standing = remaining.map(({ candidate }) => candidate);
   }
   return ranked;
 }

@@ -39,7 +39,7 @@ export interface Outcome extends Trial {
   share: number;
   interval: Interval;
   batches: readonly Batch[];
-  asked: number;
+  counted: number;
   /** Requests that missed the limit of TTFT, that of TPOT, or that failed. */
   missed: { ttft: number; tpot: number; failed: number };
   /** Quantiles in milliseconds; null without any request. */
@@ -50,7 +50,7 @@ export interface Outcome extends Trial {
   /** Requests that would have arrived in that time if no answer took any: by the rate, or by the trace. */
   due: number;
   /** Time in which the counted requests arrived, milliseconds. */
-  overMs: number;
+  countedMs: number;
   verdict: Verdict['word'];
   /** Share of the time in steps, on average over the role's engines. */
   busy: { prefill: number; decode: number };
@@ -62,14 +62,14 @@ export interface Outcome extends Trial {
  * Share of the due requests that must arrive for a rate to count as sustained: where conversations stay long, fewer
  * arrive. Gaps are drawn, so of some hundred requests a tenth more or less may arrive.
  */
-const CAME = 0.8;
+const LEAST_ARRIVED = 0.8;
 
 /** Requests a second that arrived, of those that count. */
-export const arrivalRateOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
-  (1000 * asked) / Math.max(1e-9, overMs);
+export const arrivalRateOf = ({ counted, countedMs }: Pick<Outcome, 'counted' | 'countedMs'>): number =>
+  (1000 * counted) / Math.max(1e-9, countedMs);
 
-export const arrivedAsPlanned = ({ asked, due }: Pick<Outcome, 'asked' | 'due'>): boolean =>
-  asked >= CAME * due;
+export const arrivedAsPlanned = ({ counted, due }: Pick<Outcome, 'counted' | 'due'>): boolean =>
+  counted >= LEAST_ARRIVED * due;
 
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;
@@ -125,11 +125,12 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
     const { outcome } = run;
     const stays = run.stayMs / sampleMs;
     const isBrief = NEARLY_ALL * stays <= WARM_UP_SHARE;
-    const cameOften = outcome.asked >= NEARLY_AS_OFTEN * outcome.due;
-    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && cameOften);
-    const kept = outcome.share >= slo.attainment;
-    if (isShort && !isUp) return { outcome: { ...outcome, met: kept }, requests };
-    if (!kept || (isUp && outcome.verdict === 'STABLE') || warmUps >= most) return { outcome, requests };
+    const arrivedOftenEnough = outcome.counted >= NEARLY_AS_OFTEN * outcome.due;
+    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && arrivedOftenEnough);
+    const isAttained = outcome.share >= slo.attainment;
+    if (isShort && !isUp) return { outcome: { ...outcome, met: isAttained }, requests };
+    if (!isAttained || (isUp && outcome.verdict === 'STABLE') || warmUps >= most)
+      return { outcome, requests };
     warmUps = Math.min(most, Math.max(2 * warmUps + 1, Math.ceil(LONGER_THEN * stays)));
   }
 }
@@ -141,24 +142,24 @@ async function simulateWarm(
   { simulation, base, load, slo }: TrialWorld,
 ): Promise<TrialRun & { stayMs: number }> {
   const withWarmUp = (1 + warmUps) * trial.sample;
-  const asked = load.sample(withWarmUp, trial.perSecond);
-  const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
-  const dueMs = asked.kind === 'trace' ? soonestMs(asked.turns) : null;
+  const sampled = load.sample(withWarmUp, trial.perSecond);
+  const plan = { label: '', options: optionsOf(trial.candidate, base), load: sampled };
+  const dueMs = sampled.kind === 'trace' ? soonestMs(sampled.turns) : null;
   const dueIn = (fromMs: number, untilMs: number): number =>
     dueMs
       ? dueMs.reduce((count, ms) => count + Number(ms >= fromMs && ms <= untilMs), 0)
       : (trial.perSecond * (untilMs - fromMs)) / 1000;
-  const seen: Seen[] = [];
+  const runs: CountedRun[] = [];
   const all = { requests: 0, stayMs: 0 };
   for (let i = 0; i < simulation.seeds; i++) {
     const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
     const { collector } = run;
     all.stayMs += collector.stayMsSince((warmUps / (1 + warmUps)) * collector.conversations.lastMs);
-    seen.push(lookAt(run, slo, warmUps / (1 + warmUps), dueIn));
+    runs.push(countRun(run, slo, warmUps / (1 + warmUps), dueIn));
   }
   return {
-    outcome: outcomeOf(trial, withWarmUp, seen, slo),
+    outcome: outcomeOf(trial, withWarmUp, runs, slo),
     requests: all.requests,
     stayMs: all.stayMs / simulation.seeds,
   };
@@ -222,30 +223,30 @@ export class Trials {
   }
 }
 
-interface Seen {
+interface CountedRun {
   batches: Batch[];
   missed: Outcome['missed'];
   ttfts: number[];
   tpots: number[];
   due: number;
-  overMs: number;
+  countedMs: number;
   score: number;
   verdict: Outcome['verdict'];
   busy: Outcome['busy'];
 }
 
 /** `warmUpShare`: share of the arrival time that is warm-up. */
-function lookAt(
+function countRun(
   run: SimulatedRun,
   slo: Slo,
   warmUpShare: number,
   dueIn: (fromMs: number, untilMs: number) => number,
-): Seen {
+): CountedRun {
   const { cluster, collector, lastComesMs } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
-  const overMs = untilMs - fromMs;
-  const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
+  const countedMs = untilMs - fromMs;
+  const batches = Array.from({ length: BATCHES }, (): Batch => ({ counted: 0, good: 0 }));
   // Requests without a result have failed if the run was given up; otherwise they do not count.
   const failed = run.stopped ? collector.arrived - collector.count : collector.failed;
   const missed = { ttft: 0, tpot: 0, failed };
@@ -253,7 +254,7 @@ function lookAt(
   const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
   for (let i = 0; i < collector.count; i++) {
     const sinceMs = starts[i]! - fromMs;
-    if (sinceMs < 0 || sinceMs > overMs) continue;
+    if (sinceMs < 0 || sinceMs > countedMs) continue;
     const ttftMs = firsts[i]!;
     const tpotMs = collector.tpotMs(i);
     ttfts.push(ttftMs);
@@ -261,17 +262,18 @@ function lookAt(
     const late = { ttft: ttftMs > (slo.ttftMs ?? Infinity), tpot: (tpotMs ?? 0) > (slo.tpotMs ?? Infinity) };
     if (late.ttft) missed.ttft++;
     if (late.tpot) missed.tpot++;
-    const batch = batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(overMs, 1e-9)))]!;
-    batch.asked++;
+    const batch =
+      batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(countedMs, 1e-9)))]!;
+    batch.counted++;
     if (!late.ttft && !late.tpot) batch.good++;
   }
   // The arrival times of failed requests are unknown: all of them count, spread over the batches.
   batches.forEach((batch, i) => {
-    batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
+    batch.counted += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
   const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
   const due = dueIn(fromMs, untilMs);
-  return { batches, missed, ttfts, tpots, due, overMs, score, verdict, busy: busyOf(cluster) };
+  return { batches, missed, ttfts, tpots, due, countedMs, score, verdict, busy: busyOf(cluster) };
 }
 
 function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
@@ -284,12 +286,13 @@ function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
   return { prefill: mean('prefill'), decode: mean('decode') };
 }
 
-function outcomeOf(trial: Trial, withWarmUp: number, seen: readonly Seen[], slo: Slo): Outcome {
-  const batches = seen.flatMap((one) => one.batches);
-  const sum = (value: (one: Seen) => number): number => seen.reduce((total, one) => total + value(one), 0);
+function outcomeOf(trial: Trial, withWarmUp: number, runs: readonly CountedRun[], slo: Slo): Outcome {
+  const batches = runs.flatMap((run) => run.batches);
+  const sum = (value: (run: CountedRun) => number): number =>
+    runs.reduce((total, run) => total + value(run), 0);
   const good = batches.reduce((total, batch) => total + batch.good, 0);
-  const overMs = sum((one) => one.overMs);
-  const { verdict } = seen.reduce((worst, one) => (one.score > worst.score ? one : worst));
+  const countedMs = sum((run) => run.countedMs);
+  const { verdict } = runs.reduce((worst, run) => (run.score > worst.score ? run : worst));
   const share = shareOfBatches(batches);
   return {
     ...trial,
@@ -297,21 +300,21 @@ function outcomeOf(trial: Trial, withWarmUp: number, seen: readonly Seen[], slo:
     share,
     interval: shareInterval(batches),
     batches,
-    asked: batches.reduce((total, { asked }) => total + asked, 0),
+    counted: batches.reduce((total, { counted }) => total + counted, 0),
     missed: {
       ttft: sum(({ missed }) => missed.ttft),
       tpot: sum(({ missed }) => missed.tpot),
       failed: sum(({ missed }) => missed.failed),
     },
-    ttftMs: quantilesOf(seen.flatMap(({ ttfts }) => ttfts)),
-    tpotMs: quantilesOf(seen.flatMap(({ tpots }) => tpots)),
-    goodPerSecond: overMs > 0 ? (1000 * good) / overMs : 0,
+    ttftMs: quantilesOf(runs.flatMap(({ ttfts }) => ttfts)),
+    tpotMs: quantilesOf(runs.flatMap(({ tpots }) => tpots)),
+    goodPerSecond: countedMs > 0 ? (1000 * good) / countedMs : 0,
     due: sum(({ due }) => due),
-    overMs,
+    countedMs,
     verdict,
     busy: {
-      prefill: sum(({ busy }) => busy.prefill) / seen.length,
-      decode: sum(({ busy }) => busy.decode) / seen.length,
+      prefill: sum(({ busy }) => busy.prefill) / runs.length,
+      decode: sum(({ busy }) => busy.decode) / runs.length,
     },
     // Without a limit of TTFT, requests that wait miss nothing: the fleet must be STABLE.
     met: share >= slo.attainment && (slo.ttftMs === null ? verdict === 'STABLE' : verdict !== 'OVERLOADED'),

@@ -59,7 +59,7 @@ export class Collector {
    * Conversations of an arrival load: how many arrived, and ended; when the last one arrived, ms, and how many were
    * open then; their turns and the think times between these, ms, in total.
    */
-  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
+  readonly conversations = { arrived: 0, ended: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
   /** Key of each request, and where it went; null and empty unless `keyed`. */
@@ -95,7 +95,7 @@ export class Collector {
 
   /** The turn has ended and was only a warm-up: nothing of it counts. */
   warmedUp(conversationId: string, atMs: number): void {
-    this.#isOver(conversationId);
+    this.#turnEnded(conversationId);
     this.arrived--;
     this.fromMs = Math.max(this.fromMs, atMs);
   }
@@ -105,12 +105,12 @@ export class Collector {
     const { conversations } = this;
     conversations.turns += turns;
     conversations.thinkMs += thinkMs * Math.max(0, turns - 1);
-    conversations.openAtLast = conversations.came++ - conversations.over;
+    conversations.openAtLast = conversations.arrived++ - conversations.ended;
     conversations.lastMs = atMs;
   }
 
   conversationEnds(): void {
-    this.conversations.over++;
+    this.conversations.ended++;
   }
 
   /** Mean stay of a conversation of an arrival load, ms, if its turns take as long as those that ended; 0 without any. */
@@ -120,12 +120,12 @@ export class Collector {
 
   /** The same, from turns that arrived at fromMs or later: while a fleet fills, turns get longer. */
   stayMsSince(fromMs: number): number {
-    const { came, turns, thinkMs } = this.conversations;
+    const { arrived, turns, thinkMs } = this.conversations;
     const starts = this.column('startMs');
     const latencies = this.column('latencyMs').filter((_, i) => starts[i]! >= fromMs);
-    if (came === 0 || latencies.length === 0) return 0;
+    if (arrived === 0 || latencies.length === 0) return 0;
     const latencyMs = latencies.reduce((sum, ms) => sum + ms, 0) / latencies.length;
-    return (turns * latencyMs + thinkMs) / came;
+    return (turns * latencyMs + thinkMs) / arrived;
   }
 
   /** Resolves when all turns have ended that are under way now. Call it once. */
@@ -138,7 +138,7 @@ export class Collector {
   }
 
   fails(conversationId: string, message: string, atMs: number): void {
-    this.#isOver(conversationId);
+    this.#turnEnded(conversationId);
     this.#failed++;
     this.lastEndMs = Math.max(this.lastEndMs, atMs);
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
@@ -147,7 +147,7 @@ export class Collector {
   /** A turn succeeded. `startMs`: when it was sent. */
   ends(startMs: number, result: TurnResult): void {
     const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
-    this.#isOver(result.conversationId);
+    this.#turnEnded(result.conversationId);
     if (this.keys) {
       this.keys.push(keyOf(result.conversationId, result.turn));
       this.routed.push(result.routed ?? null);
@@ -187,7 +187,7 @@ export class Collector {
     return tpotOf(this.#columns, index);
   }
 
-  #isOver(conversationId: string): void {
+  #turnEnded(conversationId: string): void {
     this.#open.delete(conversationId);
     const waited = this.#waited;
     if (waited?.ids.delete(conversationId) && waited.ids.size === 0) waited.resolve();

@@ -30,7 +30,7 @@ export class LostKv {
     const lost = this.#lost.get(conversationId);
     if (!lost) return;
     this.#lost.delete(conversationId);
-    const wanted = commonPrefixLength(lost, promptTokenIds);
-    this.recomputedTokens += Math.max(0, wanted - prompt.localHitTokens - prompt.pulledTokens);
+    const needed = commonPrefixLength(lost, promptTokenIds);
+    this.recomputedTokens += Math.max(0, needed - prompt.localHitTokens - prompt.pulledTokens);
   }
 }

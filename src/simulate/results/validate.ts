@@ -202,9 +202,9 @@ export function compared(
 }
 
 function perRequest(real: readonly Collector[], simulated: readonly Collector[]): ValidatedArm['perRequest'] {
-  const seen = meanTtfts(real);
+  const realTtfts = meanTtfts(real);
   const pairs = [...meanTtfts(simulated)].flatMap(([key, ms]) => {
-    const realMs = seen.get(key);
+    const realMs = realTtfts.get(key);
     return realMs === undefined ? [] : [[realMs, ms] as const];
   });
   if (pairs.length === 0) return { mape: 0, r: null };

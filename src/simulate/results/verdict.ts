@@ -39,9 +39,9 @@ export function verdictOf(
   collector: Collector,
   { lastComesMs = null, filledMs = null }: Judged = {},
 ): Verdict {
-  const { came, openAtLast, lastMs } = collector.conversations;
+  const { arrived, openAtLast, lastMs } = collector.conversations;
   // Clients that wait for each answer build no backlog: the whole run counts.
-  const untilMs = lastComesMs ?? (came > 0 ? lastMs : collector.lastEndMs);
+  const untilMs = lastComesMs ?? (arrived > 0 ? lastMs : collector.lastEndMs);
   const starts = collector.column('startMs');
   const latencies = collector.column('latencyMs');
   const fromMs = filledMs ?? FILLING_SHARE * untilMs;
@@ -62,7 +62,7 @@ export function verdictOf(
   const leastMs = byWaits ? WAITS_GROW * (untilMs - halfMs) : 0;
   const growth = isSlower(firsts(fromMs, halfMs), firsts(halfMs, untilMs), leastMs) ? clamp(open) : 0;
   const unfinished =
-    lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : came > 0 ? openAtLast / came : 0;
+    lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : arrived > 0 ? openAtLast / arrived : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
   return {
     word: score < 0.5 ? 'STABLE' : score < 0.75 ? 'BACKLOGGED' : 'OVERLOADED',
@@ -132,11 +132,11 @@ const isSlower = (before: Latencies, after: Latencies, leastMs: number): boolean
 
 /** Share of the requests that arrived by atMs and were still under way then. */
 function shareOpen(starts: Float64Array, latencies: Float64Array, atMs: number): number {
-  let [came, open] = [0, 0];
+  let [arrived, open] = [0, 0];
   starts.forEach((startMs, i) => {
     if (startMs > atMs) return;
-    came++;
+    arrived++;
     if (startMs + latencies[i]! > atMs) open++;
   });
-  return came > 0 ? open / came : 0;
+  return arrived > 0 ? open / arrived : 0;
 }

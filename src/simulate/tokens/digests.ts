@@ -92,18 +92,23 @@ export function simulatedClaims(tokenCheck: boolean): ClaimPrefix {
   const known = new WeakMap<TokenIds, PrefixClaim[]>();
   return (tokenIds, numTokens, cacheSalt) => {
     if (cacheSalt !== null || tokenIds instanceof SegmentedTokens)
-      return made(tokenCheck, tokenIds, numTokens, cacheSalt);
+      return newClaim(tokenCheck, tokenIds, numTokens, cacheSalt);
     const claims = known.get(tokenIds) ?? [];
     known.set(tokenIds, claims);
     let claim = claims.find((each) => each.numTokens === numTokens);
     if (!claim) {
-      claim = made(tokenCheck, tokenIds, numTokens, null);
+      claim = newClaim(tokenCheck, tokenIds, numTokens, null);
       claims.push(claim);
     }
     return claim;
   };
 }
 
-const made = (check: boolean, tokenIds: TokenIds, numTokens: number, salt: string | null): PrefixClaim => {
+const newClaim = (
+  check: boolean,
+  tokenIds: TokenIds,
+  numTokens: number,
+  salt: string | null,
+): PrefixClaim => {
   return { numTokens, digest: mixed(ROOT, tokenIds, check ? Math.min(numTokens, tokenIds.length) : 0, salt) };
 };

@@ -59,7 +59,7 @@ export class TraceFeed {
   }
 
   /** Whether all turns were read and handed out, and are over. */
-  get over(): boolean {
+  get finished(): boolean {
     return this.#readAll && this.#open.size === 0;
   }
 

@@ -17,7 +17,7 @@ function draw(random: Random, share: number, shared: number): Batch[] {
     const fate = random.float() < share;
     let good = 0;
     for (let i = 0; i < EACH; i++) good += Number(random.float() < shared ? fate : random.float() < share);
-    return { asked: EACH, good };
+    return { counted: EACH, good };
   });
 }
 
@@ -52,11 +52,11 @@ describe('the confidence interval of a share', () => {
       const { low, high } = shareInterval(batches);
       return high - low;
     };
-    const alone = Array.from({ length: BATCHES }, () => ({ asked: 40, good: 20 }));
-    const together = alone.map((_, i) => ({ asked: 40, good: i % 2 === 0 ? 40 : 0 }));
+    const alone = Array.from({ length: BATCHES }, () => ({ counted: 40, good: 20 }));
+    const together = alone.map((_, i) => ({ counted: 40, good: i % 2 === 0 ? 40 : 0 }));
     expect(shareOfBatches(together)).toBe(shareOfBatches(alone));
     expect(width(together)).toBeGreaterThan(3 * width(alone));
-    const all = shareInterval(alone.map(() => ({ asked: 40, good: 40 })));
+    const all = shareInterval(alone.map(() => ({ counted: 40, good: 40 })));
     expect(all.high).toBe(1);
     expect(all.low).toBeLessThan(1);
     expect(all.low).toBeGreaterThan(0.98);
@@ -66,8 +66,8 @@ describe('the confidence interval of a share', () => {
   it('tells two shares apart by pairs of batches with the same arrivals', () => {
     const random = new Random(5);
     const hard = Array.from({ length: BATCHES }, () => random.int(10, 40));
-    const one = hard.map((good) => ({ asked: 42, good }));
-    const better = hard.map((good) => ({ asked: 42, good: good + 2 }));
+    const one = hard.map((good) => ({ counted: 42, good }));
+    const better = hard.map((good) => ({ counted: 42, good: good + 2 }));
     const shuffled = better.toReversed();
     expect(differenceInterval(better, one, true).low).toBeGreaterThan(0);
     expect(differenceInterval(one, one, true)).toEqual({ low: 0, high: 0 });

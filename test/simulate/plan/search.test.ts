@@ -101,7 +101,7 @@ describe('the fewest engines', () => {
     const search = searchOf(drawnLoad(1600, { turns: 6, thinkMs: 2000 }), slo(1000), {}, 100);
     const { chosen } = await fewestEngines(search, rate);
     expect(chosen!.candidate.prefill).toBeGreaterThanOrEqual((rate * SERVICE_MS) / 1000);
-    expect((1000 * chosen!.asked) / chosen!.overMs).toBeGreaterThan(0.8 * rate);
+    expect((1000 * chosen!.counted) / chosen!.countedMs).toBeGreaterThan(0.8 * rate);
     expect(chosen!.withWarmUp).toBeGreaterThan(2 * chosen!.sample);
   });
 });
@@ -139,7 +139,7 @@ describe('a fleet that is filling up', () => {
     const candidate = { ...firstPolicy(space), prefill: 6, decode: 2 };
     // At 17.6 a second, where 96% meet the SLO, it would pass.
     const outcome = await trials.run({ candidate, perSecond, sample: 200 });
-    expect((1000 * outcome.asked) / outcome.overMs).toBeGreaterThan(0.9 * perSecond);
+    expect((1000 * outcome.counted) / outcome.countedMs).toBeGreaterThan(0.9 * perSecond);
     expect(outcome.met).toBe(false);
   });
 });
@@ -162,10 +162,10 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
     const good = Math.round(100 * share);
     return {
       ...trial,
-      ...{ withWarmUp: trial.sample, share, interval: { low: share, high: share }, asked: 1000, due: 1000 },
-      batches: Array.from({ length: 10 }, () => ({ asked: 100, good })),
+      ...{ withWarmUp: trial.sample, share, interval: { low: share, high: share }, counted: 1000, due: 1000 },
+      batches: Array.from({ length: 10 }, () => ({ counted: 100, good })),
       missed: { ttft: 1000 - 10 * good, tpot: 0, failed: 0 },
-      ...{ ttftMs: null, tpotMs: null, goodPerSecond: 0, overMs: 1, verdict: 'STABLE' },
+      ...{ ttftMs: null, tpotMs: null, goodPerSecond: 0, countedMs: 1, verdict: 'STABLE' },
       busy: { prefill: 0, decode: 0 },
       met: trial.perSecond <= bears(trial.candidate),
     };
@@ -176,7 +176,7 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
 
 describe('a fleet at the maximum number of engines of a role', () => {
   /** A search in which each P sustains ten a second; a fleet that cannot be built throws. */
-  function asked(): Search {
+  function counted(): Search {
     const bears = (one: Candidate): number => {
       optionsOf(one, fleetOptions());
       return 10 * one.prefill;
@@ -185,12 +185,12 @@ describe('a fleet at the maximum number of engines of a role', () => {
   }
 
   it('is not split or enlarged beyond it for the fewest engines', async () => {
-    const { chosen } = await fewestEngines(asked(), 640);
+    const { chosen } = await fewestEngines(counted(), 640);
     expect(counts(chosen)).toEqual([64, 1]);
   });
 
   it.each([66, 128])('is not split beyond it for the best rate of %d engines', async (engines) => {
-    const { chosen } = await bestGoodput(asked(), engines, 5);
+    const { chosen } = await bestGoodput(counted(), engines, 5);
     expect(counts(chosen!.best)).toEqual([64, engines - 64]);
   });
 
@@ -230,7 +230,7 @@ describe('the Pareto front', () => {
 it('outcomes that counted different arrivals are not compared in pairs', () => {
   const outcome = (more: number, withWarmUp: number) =>
     ({
-      batches: [10, 35, 20, 30, 15].map((good) => ({ asked: 40, good: good + more })),
+      batches: [10, 35, 20, 30, 15].map((good) => ({ counted: 40, good: good + more })),
       withWarmUp,
     }) as unknown as Outcome;
   expect(indistinguishable(outcome(2, 400), outcome(0, 400))).toBe(false);
@@ -278,7 +278,7 @@ describe('the best rate', () => {
     expect(chosen).not.toBeNull();
     for (const { best } of [chosen!, ...front]) {
       expect(best.met).toBe(true);
-      expect((1000 * best.asked) / best.overMs).toBeGreaterThan(0.8 * best.perSecond);
+      expect((1000 * best.counted) / best.countedMs).toBeGreaterThan(0.8 * best.perSecond);
     }
   });
 
@@ -286,7 +286,7 @@ describe('the best rate', () => {
     // 100 ms apart, then 20 ms: 27 a second in all, and ten in the sample.
     const times = Array.from({ length: 300 }, (_, i) => 100 * Math.min(i + 1, 60) + 20 * Math.max(0, i - 59));
     const { chosen } = await bestGoodput(searchOf(traceAt(times), slo(250), {}, 60), 2, 10);
-    expect(chosen!.best.due).toBe(chosen!.best.asked);
+    expect(chosen!.best.due).toBe(chosen!.best.counted);
     // A P serves ten prompts a second; the whole trace may run 2.8 times as fast as that.
     expect(chosen!.best.perSecond).toBeGreaterThan(20);
   });

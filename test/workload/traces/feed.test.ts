@@ -36,7 +36,7 @@ async function serve(requests: readonly TraceRequest[], serviceMs: number, lookA
     begun.push([due.turn.index, due.atMs]);
     feed.ended(due.turn.index, due.atMs + serviceMs);
   }
-  expect(feed.over).toBe(true);
+  expect(feed.finished).toBe(true);
   return begun;
 }
 
@@ -88,12 +88,12 @@ describe('a trace feed', () => {
     );
     await feed.fill();
     expect(feed.next()?.turn.index).toBe(0);
-    expect([feed.nextMs, feed.next(), feed.over]).toEqual([null, null, false]);
+    expect([feed.nextMs, feed.next(), feed.finished]).toEqual([null, null, false]);
     feed.ended(0, 5000);
     expect(feed.nextMs).toBe(6000);
     feed.next();
     feed.ended(1, 7000);
-    expect(feed.over).toBe(true);
+    expect(feed.finished).toBe(true);
   });
 
   it('reads ahead no further than its limit', async () => {
