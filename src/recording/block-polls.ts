@@ -21,7 +21,7 @@ export class BlockPolls {
   /** The last poll. */
   #polling: Promise<void> = Promise.resolve();
   /** Whether it still looks at engines. */
-  #looking = false;
+  #isPolling = false;
   #pollAgain = false;
 
   /** originMs: the shared clock's time that becomes 0. */
@@ -47,8 +47,8 @@ export class BlockPolls {
 
   /** Reports blocks that changed. Calls during a poll share the next one. Never rejects. */
   poll(): Promise<void> {
-    if (this.#looking) this.#pollAgain = true;
-    else this.#polling = this.#look();
+    if (this.#isPolling) this.#pollAgain = true;
+    else this.#polling = this.#pollAll();
     return this.#polling;
   }
 
@@ -57,8 +57,8 @@ export class BlockPolls {
     void this.#clock.sleep(SOON_MS).then(() => this.poll());
   }
 
-  async #look(): Promise<void> {
-    this.#looking = true;
+  async #pollAll(): Promise<void> {
+    this.#isPolling = true;
     do {
       this.#pollAgain = false;
       try {
@@ -67,16 +67,16 @@ export class BlockPolls {
         for (const snapshot of snapshots) {
           for (const event of this.#engines.news(snapshot, this.#now())) this.#emit(event);
         }
-        if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
+        if (this.#cluster.settings.store) await this.#pollStore(snapshots);
       } catch {
         // An engine ended meanwhile; its notice reports that.
       }
     } while (this.#pollAgain);
     // At once, not when the promise has settled: a call in between would be lost.
-    this.#looking = false;
+    this.#isPolling = false;
   }
 
-  async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
+  async #pollStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
     this.#store ??= new (await import('./store-news.ts')).StoreNews(
       this.#views,
       this.#cluster.settings.blockSize,

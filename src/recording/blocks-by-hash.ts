@@ -31,8 +31,8 @@ export class BlocksByHash {
 
   /** Hashes what turns have grown by. Returns the newly known hashes; null: any hash may have changed. */
   refresh(): readonly BlockHash[] | null {
-    const anew = this.#places.size > MOST_HASHES;
-    if (anew) {
+    const overflowed = this.#places.size > MOST_HASHES;
+    if (overflowed) {
       this.#places.clear();
       this.#hashes = new WeakMap();
     }
@@ -50,6 +50,6 @@ export class BlocksByHash {
         this.#places.set(hash, { sequence, index });
       }
     }
-    return anew ? null : learned;
+    return overflowed ? null : learned;
   }
 }

@@ -9,7 +9,7 @@ export class FolderCells {
   /** Blocks that have a cell, oldest first. */
   readonly #cells = new Map<StoreKey, number>();
   /** Blocks without a cell; the one that lost its cell first is first. */
-  readonly #others = new Set<StoreKey>();
+  readonly #withoutCell = new Set<StoreKey>();
   /** Free cells. */
   #free: number[] = [];
   /** The highest cell assigned so far. */
@@ -21,45 +21,45 @@ export class FolderCells {
 
   clear(): void {
     this.#cells.clear();
-    this.#others.clear();
+    this.#withoutCell.clear();
     this.#free = [];
     this.#size = 0;
   }
 
   /** Returns the cells with a new block, and the cells that are now free. */
-  take({ came, gone }: NonNullable<StoreBlocks['folder']>): { came: StoreCell[]; gone: number[] } {
-    const given = new Map<number, StoreKey>();
-    const left: number[] = [];
-    const give = (key: StoreKey): void => {
+  take({ came, gone }: NonNullable<StoreBlocks['folder']>): { filled: StoreCell[]; freed: number[] } {
+    const assigned = new Map<number, StoreKey>();
+    const vacated: number[] = [];
+    const assign = (key: StoreKey): void => {
       const id = this.#free.pop() ?? ++this.#size;
       this.#cells.set(key, id);
-      given.set(id, key);
+      assigned.set(id, key);
     };
-    const giveUp = (key: StoreKey): void => {
+    const vacate = (key: StoreKey): void => {
       const id = this.#cells.get(key)!;
       this.#cells.delete(key);
       this.#free.push(id);
-      given.delete(id);
-      left.push(id);
+      assigned.delete(id);
+      vacated.push(id);
     };
-    for (const key of gone) if (!this.#others.delete(key) && this.#cells.has(key)) giveUp(key);
+    for (const key of gone) if (!this.#withoutCell.delete(key) && this.#cells.has(key)) vacate(key);
     for (const key of came) {
-      if (this.#cells.has(key) || this.#others.has(key)) continue;
+      if (this.#cells.has(key) || this.#withoutCell.has(key)) continue;
       const [first] = this.#cells.keys();
       if (this.#cells.size >= MOST_CELLS && first !== undefined) {
-        giveUp(first);
-        this.#others.add(first);
+        vacate(first);
+        this.#withoutCell.add(first);
       }
-      give(key);
+      assign(key);
     }
-    for (const key of this.#others) {
+    for (const key of this.#withoutCell) {
       if (this.#cells.size >= MOST_CELLS) break;
-      this.#others.delete(key);
-      give(key);
+      this.#withoutCell.delete(key);
+      assign(key);
     }
     return {
-      came: [...given].map(([id, key]) => ({ id, key, state: 'ready' as const })),
-      gone: left.filter((id) => !given.has(id)),
+      filled: [...assigned].map(([id, key]) => ({ id, key, state: 'ready' as const })),
+      freed: vacated.filter((id) => !assigned.has(id)),
     };
   }
 }

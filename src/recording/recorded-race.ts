@@ -21,7 +21,7 @@ export class RecordedRace {
   #link: string | null = null;
   #races = 0;
   /** Number of races in the last reported crossover. */
-  #told = 0;
+  #reportedRaces = 0;
   readonly #served = { bidirectional: new Map<string, Served>(), unidirectional: new Map<string, Served>() };
 
   constructor(emit: (event: SessionEvent) => void) {
@@ -42,16 +42,16 @@ export class RecordedRace {
     if (!pull || !recompute || pull.result.pulled_tokens === 0) return;
     this.#emit({ kind: 'race', atMs: event.atMs, race: raceOf(pull, recompute, this.#before(started)) });
     this.#races++;
-    if (this.#races >= MORE_POINTS * this.#told) this.#emitCrossover(event.atMs);
+    if (this.#races >= MORE_POINTS * this.#reportedRaces) this.#emitCrossover(event.atMs);
   }
 
   /** Call at the end of the run. */
   end(atMs: number): void {
-    if (this.#told < this.#races) this.#emitCrossover(atMs);
+    if (this.#reportedRaces < this.#races) this.#emitCrossover(atMs);
   }
 
   #emitCrossover(atMs: number): void {
-    this.#told = this.#races;
+    this.#reportedRaces = this.#races;
     this.#emit({ kind: 'crossover', atMs, crossover: this.#crossover() });
   }
 
@@ -65,9 +65,11 @@ export class RecordedRace {
 
   #crossover(): Crossover {
     const points = [...this.#served.bidirectional].flatMap(([key, { result }]) => {
-      const other = this.#served.unidirectional.get(key);
-      if (!other || result.pulled_tokens === 0) return [];
-      return [{ tokens: result.pulled_tokens, pullMs: result.ttft_ms, recomputeMs: other.result.ttft_ms }];
+      const recomputed = this.#served.unidirectional.get(key);
+      if (!recomputed || result.pulled_tokens === 0) return [];
+      return [
+        { tokens: result.pulled_tokens, pullMs: result.ttft_ms, recomputeMs: recomputed.result.ttft_ms },
+      ];
     });
     points.sort((a, b) => a.tokens - b.tokens);
     const total = 2 * points.length;

@@ -20,7 +20,7 @@ import { machineOf } from './machine.ts';
 import { transferNews } from './transfer-news.ts';
 
 /** What is shown with a turn in addition to its request. */
-export interface Asked {
+export interface TurnQuestion {
   question: string;
   /** The history was edited before this turn. */
   edited: boolean;
@@ -33,7 +33,7 @@ export class Recorder {
   readonly #originMs: number;
   readonly #views: BlockViews;
   readonly #blocks: BlockPolls;
-  readonly #asked = new Map<string, Asked>();
+  readonly #questions = new Map<string, TurnQuestion>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
   /** Each conversation's last turn that succeeded. */
   readonly #ended = new Map<string, ResumedTurn>();
@@ -77,11 +77,11 @@ export class Recorder {
   }
 
   /** Like the cluster's generate(), with events as it runs. A failure is rethrown, and reported if the turn had begun. */
-  async *generate(request: GenerateRequest, asked: Asked): AsyncGenerator<GeneratedToken> {
+  async *generate(request: GenerateRequest, turnQuestion: TurnQuestion): AsyncGenerator<GeneratedToken> {
     const conversation = request.conversationId;
     const turnOf = () => (conversation === null ? undefined : this.#turnOf.get(conversation));
     const before = turnOf();
-    if (conversation !== null) this.#asked.set(conversation, asked);
+    if (conversation !== null) this.#questions.set(conversation, turnQuestion);
     const digests: string[] = [];
     try {
       for await (const token of this.#cluster.generate(request)) {
@@ -94,7 +94,7 @@ export class Recorder {
           const result = turnReport(final.conversationId, of.turn, final, digests, text);
           this.#emit({ kind: 'turn_ended', atMs: this.#now(), turnId: of.turnId, result });
           const { mode } = this.#cluster;
-          this.#ended.set(final.conversationId, { ...of, mode, question: asked.question, result });
+          this.#ended.set(final.conversationId, { ...of, mode, question: turnQuestion.question, result });
           void this.poll();
         }
         yield token;
@@ -120,8 +120,8 @@ export class Recorder {
    * Throws like the cluster's generate().
    */
   async *again(conversation: string, request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const asked = this.#asked.get(conversation);
-    this.#asked.delete(conversation);
+    const turnQuestion = this.#questions.get(conversation);
+    this.#questions.delete(conversation);
     this.#restored.add(conversation);
     try {
       for await (const token of this.#cluster.generate({ ...request, conversationId: conversation })) {
@@ -131,7 +131,7 @@ export class Recorder {
       await this.poll();
     } finally {
       this.#restored.delete(conversation);
-      if (asked) this.#asked.set(conversation, asked);
+      if (turnQuestion) this.#questions.set(conversation, turnQuestion);
     }
   }
 
@@ -154,7 +154,7 @@ export class Recorder {
   async endConversation(conversation: string): Promise<void> {
     await this.#cluster.endConversation(conversation);
     this.#views.conversationEnded(conversation);
-    this.#asked.delete(conversation);
+    this.#questions.delete(conversation);
     this.#turnOf.delete(conversation);
     this.#ended.delete(conversation);
     this.#emit({ kind: 'conversation_ended', atMs: this.#now(), conversation });
@@ -204,11 +204,11 @@ export class Recorder {
         const { engineId, role, migrated, lost } = notice;
         const message = `${engineId} left the fleet`;
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
-        const what = [
+        const details = [
           migrated.holds > 0 && `KV of ${migrated.tokens} tokens was moved to another engine`,
           whatIsLost(lost),
         ];
-        this.#note('info', `${[message, ...what.filter(Boolean)].join('; ')}.`);
+        this.#note('info', `${[message, ...details.filter(Boolean)].join('; ')}.`);
         break;
       }
       case 'engine':
@@ -219,14 +219,14 @@ export class Recorder {
   /** Turns are counted here, because the cluster's count restarts when its engines are reconfigured. */
   #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
     const again = this.#restored.has(conversationId);
-    const told = this.#views.turnStarted(turnId, conversationId, written(promptTokenIds), again);
-    const { turn, differsAt } = told;
+    const started = this.#views.turnStarted(turnId, conversationId, written(promptTokenIds), again);
+    const { turn, differsAt } = started;
     if (again) this.#turnOf.set(conversationId, { turnId, turn });
     // Measurements send requests directly to the cluster: their blocks are shown, but not their turns.
-    const asked = this.#asked.get(conversationId);
-    if (!asked) return;
+    const turnQuestion = this.#questions.get(conversationId);
+    if (!turnQuestion) return;
     this.#turnOf.set(conversationId, { turnId, turn });
-    const { question, edited } = asked;
+    const { question, edited } = turnQuestion;
     this.#emit({
       kind: 'turn_started',
       atMs: atMs - this.#originMs,
@@ -277,17 +277,17 @@ export class Recorder {
 
   #engine({ engineId, role, event }: ClusterNotice & { kind: 'engine' }): void {
     const remote = 'remoteEngineId' in event ? event.remoteEngineId : engineId;
-    const told = transferNews(engineId, event, {
+    const events = transferNews(engineId, event, {
       originMs: this.#originMs,
       side: 'requestId' in event ? this.#sideOf(event.requestId, role) : role,
       throttled: this.#throttled(remote),
     });
-    for (const one of told) {
-      if (one.kind === 'transfer_started') this.#pulls.add(one.requestId);
-      if (one.kind === 'transfer_ended') this.#pulls.delete(one.requestId);
-      this.#emit(one);
+    for (const item of events) {
+      if (item.kind === 'transfer_started') this.#pulls.add(item.requestId);
+      if (item.kind === 'transfer_ended') this.#pulls.delete(item.requestId);
+      this.#emit(item);
     }
-    if (told.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
+    if (events.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
   }
 
   /**

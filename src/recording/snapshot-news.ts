@@ -7,7 +7,7 @@ import type { BlockView, SessionEvent } from './events.ts';
 export class SnapshotNews {
   readonly #view: (fact: BlockFact) => BlockView;
   /** The last reported values, by engine, then by subject: a block's id or a name. */
-  readonly #told = new Map<string, Map<number | string, string>>();
+  readonly #reports = new Map<string, Map<number | string, string>>();
 
   constructor(view: (fact: BlockFact) => BlockView) {
     this.#view = view;
@@ -15,28 +15,29 @@ export class SnapshotNews {
 
   /** Reports everything of this engine again. */
   restarted(engineId: string): void {
-    this.#told.delete(engineId);
+    this.#reports.delete(engineId);
   }
 
   /** Forgets engines that have ended or left. */
   keep(snapshots: readonly EngineSnapshot[]): void {
     const serving = new Set(snapshots.map(({ engineId }) => engineId));
-    for (const engineId of this.#told.keys()) if (!serving.has(engineId)) this.#told.delete(engineId);
+    for (const engineId of this.#reports.keys()) if (!serving.has(engineId)) this.#reports.delete(engineId);
   }
 
   news({ engineId, blocks, stats }: EngineSnapshot, atMs: number): SessionEvent[] {
-    const told = this.#told.get(engineId) ?? new Map<number | string, string>();
-    this.#told.set(engineId, told);
+    const reports = this.#reports.get(engineId) ?? new Map<number | string, string>();
+    this.#reports.set(engineId, reports);
     const isNews = (about: number | string, value: unknown): boolean => {
       const text = JSON.stringify(value);
-      if (told.get(about) === text) return false;
-      told.set(about, text);
+      if (reports.get(about) === text) return false;
+      reports.set(about, text);
       return true;
     };
     const views = blocks.facts.map((fact) => this.#view(fact));
-    const seen = new Set(views.map(({ id }) => id));
+    const present = new Set(views.map(({ id }) => id));
     // The policy was rebuilt, so blocks that it no longer reports are empty.
-    for (const id of told.keys()) if (typeof id === 'number' && !seen.has(id)) views.push(emptyBlock(id));
+    for (const id of reports.keys())
+      if (typeof id === 'number' && !present.has(id)) views.push(emptyBlock(id));
     const changed = views.filter((view) => isNews(view.id, view));
     const { numBlocks, slab } = blocks;
     const events: SessionEvent[] = [];

@@ -7,7 +7,7 @@ import type { SessionEvent, StoreFigures } from './events.ts';
 import { FolderCells } from './folder-cells.ts';
 import { TierNews } from './tier-news.ts';
 
-export interface StoreLook {
+export interface StoreSnapshot {
   blocks: StoreBlocks;
   stats: StoreStats;
   /** Of all engines since they were last configured. */
@@ -34,15 +34,15 @@ export class StoreNews {
     return this.#revision;
   }
 
-  /** `look`: null if there is no store any more. */
-  news(look: StoreLook | null, atMs: number): SessionEvent[] {
-    if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
-    this.#take(look.blocks);
+  /** `snapshot`: null if there is no store any more. */
+  news(snapshot: StoreSnapshot | null, atMs: number): SessionEvent[] {
+    if (!snapshot) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
+    this.#take(snapshot.blocks);
     const learned = this.#contents.refresh();
     for (const tier of [this.#memory, this.#folder]) tier.learned(learned);
-    const events = this.#memory.news(look.stats.slots, atMs);
-    if (look.blocks.folder) events.push(...this.#folder.news(this.#cells.size, atMs));
-    const figures = figuresOf(look);
+    const events = this.#memory.news(snapshot.stats.slots, atMs);
+    if (snapshot.blocks.folder) events.push(...this.#folder.news(this.#cells.size, atMs));
+    const figures = figuresOf(snapshot);
     if (this.#changed(figures)) events.unshift({ kind: 'store', atMs, figures });
     return events;
   }
@@ -57,9 +57,9 @@ export class StoreNews {
     for (const id of memory.gone) this.#memory.delete(id);
     for (const cell of memory.changed) this.#memory.set(cell);
     if (!folder) return;
-    const { came, gone } = this.#cells.take(folder);
-    for (const id of gone) this.#folder.delete(id);
-    for (const cell of came) this.#folder.set(cell);
+    const { filled, freed } = this.#cells.take(folder);
+    for (const id of freed) this.#folder.delete(id);
+    for (const cell of filled) this.#folder.set(cell);
   }
 
   #changed(figures: StoreFigures | null): boolean {
@@ -70,7 +70,7 @@ export class StoreNews {
   }
 }
 
-function figuresOf({ stats, blocks, twoHopBytes }: StoreLook): StoreFigures {
+function figuresOf({ stats, blocks, twoHopBytes }: StoreSnapshot): StoreFigures {
   const { slots, blockBytes, counters, folder } = stats;
   const { lookups, hits, stored, evicted } = counters;
   return {

@@ -11,7 +11,7 @@ export class TierNews {
   readonly #contents: BlocksByHash;
   readonly #cells = new Map<number, StoreCell>();
   /** The last reported state of each cell. */
-  readonly #told = new Map<number, string>();
+  readonly #reported = new Map<number, string>();
   /** Cells reported without content, by hash. A hash may have one cell for each KV cache group. */
   readonly #unknown = new Map<BlockHash, Set<number>>();
   /** Cells to check in the next news(). */
@@ -48,15 +48,15 @@ export class TierNews {
   }
 
   news(numBlocks: number, atMs: number): SessionEvent[] {
-    const came: BlockView[] = [];
-    const gone: BlockView[] = [];
+    const filled: BlockView[] = [];
+    const emptied: BlockView[] = [];
     for (const id of this.#changed) {
       const cell = this.#cells.get(id);
-      if (cell) came.push(...this.#newsOf(cell));
-      else if (this.#told.delete(id)) gone.push(emptyBlock(id));
+      if (cell) filled.push(...this.#newsOf(cell));
+      else if (this.#reported.delete(id)) emptied.push(emptyBlock(id));
     }
     this.#changed.clear();
-    const changed = [...came, ...gone];
+    const changed = [...filled, ...emptied];
     return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier: this.#tier, numBlocks, changed }] : [];
   }
 
@@ -65,9 +65,9 @@ export class TierNews {
     const known = this.#contents.knows(hash);
     if (known) this.#unknown.delete(hash);
     else this.#unknown.set(hash, (this.#unknown.get(hash) ?? new Set()).add(id));
-    const seen = `${key} ${state} ${known}`;
-    if (this.#told.get(id) === seen) return;
-    this.#told.set(id, seen);
+    const summary = `${key} ${state} ${known}`;
+    if (this.#reported.get(id) === summary) return;
+    this.#reported.set(id, summary);
     yield {
       ...emptyBlock(id),
       state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
