@@ -221,7 +221,7 @@ function ratioTable(comparison: BenchComparison, { published, modes }: Experimen
       (statistic) => statistic !== 'p99' || comparison.requests >= ENOUGH_FOR_P99,
     ).map((statistic) => {
       const ratio = comparison.ttft_ms[statistic];
-      const theirs = published?.ttft_ms[statistic];
+      const ratios = published?.ttft_ms[statistic];
       return [
         statistic,
         formatMs(ratio.reference),
@@ -230,8 +230,8 @@ function ratioTable(comparison: BenchComparison, { published, modes }: Experimen
         interval(ratio),
         ...(published
           ? [
-              theirs
-                ? `${theirs.ratio.toFixed(2)}x (${formatMs(theirs.reference)} → ${formatMs(theirs.candidate)})`
+              ratios
+                ? `${ratios.ratio.toFixed(2)}x (${formatMs(ratios.reference)} → ${formatMs(ratios.candidate)})`
                 : '',
             ]
           : []),

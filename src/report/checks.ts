@@ -129,7 +129,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   const failed = audited + sum(({ failed_requests }) => failed_requests);
   const compiled = sum(({ first_use_compilations }) => first_use_compilations ?? 0);
   // A server does not report it.
-  const told = modes.some(({ first_use_compilations }) => first_use_compilations !== null);
+  const reported = modes.some(({ first_use_compilations }) => first_use_compilations !== null);
   return [
     ...agreement,
     check('integrity', 'the benchmark finished', complete, incomplete_reason ?? 'all rounds'),
@@ -139,7 +139,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
       failed === 0 && modes.length > 0,
       modes.length > 0 ? `${plural(failed, 'request')} failed` : 'no request was answered',
     ),
-    ...(told
+    ...(reported
       ? [
           check(
             'integrity',

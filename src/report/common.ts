@@ -10,7 +10,7 @@ import { adapterName } from './verdict.ts';
 
 export function checkVerdicts(checks: readonly Check[]): Verdict[] {
   const own = checks.filter(({ group }) => group !== 'assertions');
-  const asked = checks.filter(({ group }) => group === 'assertions');
+  const assertions = checks.filter(({ group }) => group === 'assertions');
   const failed = own.filter(({ passed }) => !passed);
   const verdicts: Verdict[] = failed.map(({ name }) => ({ tone: 'bad', text: `failed: ${name}` }));
   if (failed.length === 0) {
@@ -19,11 +19,11 @@ export function checkVerdicts(checks: readonly Check[]): Verdict[] {
     if (own.some(({ name }) => name === ACCOUNTED))
       verdicts.push({ tone: 'good', text: 'every block accounted for' });
   }
-  if (asked.length > 0) {
-    const held = asked.filter(({ passed }) => passed).length;
+  if (assertions.length > 0) {
+    const holding = assertions.filter(({ passed }) => passed).length;
     verdicts.push({
-      tone: held === asked.length ? 'good' : 'bad',
-      text: `${held} of ${plural(asked.length, 'assertion')} ${held === 1 ? 'holds' : 'hold'}`,
+      tone: holding === assertions.length ? 'good' : 'bad',
+      text: `${holding} of ${plural(assertions.length, 'assertion')} ${holding === 1 ? 'holds' : 'hold'}`,
     });
   }
   return verdicts;

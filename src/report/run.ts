@@ -32,7 +32,7 @@ import {
   adapterName,
   hasStore,
   isStreamed,
-  keptBelow,
+  persistedKvNote,
   pulledNothingFromD,
   STREAMED,
   savings,
@@ -83,7 +83,7 @@ function headline(report: Report): string {
   if (comparison && !comparison.logits_identical)
     return 'The modes disagree: the figures below are not valid';
   const gain = comparison?.ttft_later_turns_ms?.mean;
-  if (!gain || gain.ratio === null || keptBelow(report))
+  if (!gain || gain.ratio === null || persistedKvNote(report))
     return `${report.runs.map(({ mode }) => mode).join(', ')}: results`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
     return 'Nothing was pulled: both modes did the same work';
@@ -98,7 +98,7 @@ function headline(report: Report): string {
 function sideBySide(report: Report): Section {
   const sentences = [savings(report), windowSavings(report.windows), storeUse(report)];
   const sentence = sentences.filter((one) => one !== null).join(' ');
-  const figures = keptBelow(report) || pulledNothingFromD(report) ? null : keyFigures(report);
+  const figures = persistedKvNote(report) || pulledNothingFromD(report) ? null : keyFigures(report);
   return {
     title: 'Side by side',
     ...(sentence ? { intro: sentence } : {}),

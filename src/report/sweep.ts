@@ -98,8 +98,8 @@ const ruleName = (threshold: number | null): string => {
 
 /** The rule whose regret is shaded: the most expensive of the requested ones; undefined if none has regret. */
 function dearestRule({ thresholds }: SweepSeriesReport): number | null | undefined {
-  const asked = thresholds.filter(({ threshold }) => threshold !== null && threshold > 0);
-  const list = asked.length > 0 ? asked : thresholds;
+  const positive = thresholds.filter(({ threshold }) => threshold !== null && threshold > 0);
+  const list = positive.length > 0 ? positive : thresholds;
   const worst = list.toSorted((a, b) => b.regret_ms - a.regret_ms)[0];
   return worst && worst.regret_ms > 0 ? worst.threshold : undefined;
 }

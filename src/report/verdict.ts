@@ -39,8 +39,8 @@ export function savings(report: Report): string | null {
         : `Lower --threshold (now ${String(report.config.threshold)}) to pull.`;
     return `Nothing was pulled, so bidirectional and unidirectional did the same work. ${how}`;
   }
-  const kept = keptBelow(report);
-  if (kept) return kept;
+  const note = persistedKvNote(report);
+  if (note) return note;
   if (pulledNothingFromD(report))
     return 'Nothing was pulled from D. In both modes P loaded from the store or computed, so bidirectional and unidirectional did the same work.';
   const before = formatMs(mean('unidirectional'));
@@ -62,7 +62,7 @@ export const pulledNothingFromD = ({ runs }: Report): boolean =>
   runs.every(({ summary }) => summary.bytes_d_to_p === 0);
 
 /** A warning if a later mode loaded KV that an earlier one had saved to the folder or server, so times are not comparable. */
-export function keptBelow({ config, runs }: Report): string | null {
+export function persistedKvNote({ config, runs }: Report): string | null {
   const place = config.storeDir ?? config.storeUrl ?? null;
   const loaded = runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
   if (place === null || !loaded) return null;

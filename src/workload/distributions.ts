@@ -33,8 +33,8 @@ const lognormal = z
   })
   .superRefine((value, context) => {
     const bySigma = value.mean !== undefined || value.sigma !== undefined;
-    const whole = value.mean !== undefined && value.sigma !== undefined;
-    if (value.average === undefined ? !whole : bySigma)
+    const hasBoth = value.mean !== undefined && value.sigma !== undefined;
+    if (value.average === undefined ? !hasBoth : bySigma)
       context.addIssue({
         code: 'custom',
         message: 'either average (with median_ratio, default 0.85), or mean and sigma',
@@ -71,7 +71,7 @@ const MEDIAN_RATIO = 0.85;
  * Draws `count` values at once. A lognormal with an average is scaled so that these values have that mean, as in vLLM.
  */
 export function sample(distribution: Distribution, count: number, random: Random): number[] {
-  const draw = (one: () => number): number[] => Array.from({ length: count }, one);
+  const draw = (drawOne: () => number): number[] => Array.from({ length: count }, drawOne);
   switch (distribution.distribution) {
     case 'constant':
       return draw(() => Math.trunc(distribution.value));

@@ -46,11 +46,11 @@ function readList(json: unknown, location: string): (AnsweredConversation & { pl
     const { id, messages } = unwrap(item, place);
     return { id: String(id ?? index + 1), turns: splitTurns(messages, place), place };
   });
-  const seen = new Set<string>();
+  const ids = new Set<string>();
   for (const { id } of conversations) {
-    if (seen.has(id))
+    if (ids.has(id))
       throw new ConfigError(`${location} has two conversations with the id '${id}': give each its own`);
-    seen.add(id);
+    ids.add(id);
   }
   return conversations;
 }

@@ -81,7 +81,7 @@ const FIELDS: Readonly<Record<string, object>> = {
   prompt_input: shape.prompt_input.shape,
   prompt_output: shape.prompt_output.shape,
 };
-const DISTRIBUTION_FIELDS = Object.assign({}, ...distributionSchema.options.map((one) => one.shape));
+const DISTRIBUTION_FIELDS = Object.assign({}, ...distributionSchema.options.map((option) => option.shape));
 
 /** Conversations are generated in advance: at most about a GiB of tokens, and as much of turns. */
 const MOST_TOKENS = 2 ** 27;
@@ -120,7 +120,7 @@ export function generateConversations(
   const [common] = sample(prompt_input.common_prefix_num_tokens ?? NO_PREFIX, 1, random);
   const commonIds = contents.take(scaled(common!));
   const conversations = messages.map((numMessages, index) => {
-    contents.make(commonIds.length);
+    contents.countTokens(commonIds.length);
     const questions = sample(prompt_input.num_tokens, numMessages, random);
     const answers = sample(prompt_output.num_tokens, numMessages, random);
     const turns = Array.from({ length: numMessages / 2 }, (_, turn): BenchTurn => {
@@ -140,7 +140,7 @@ class Contents {
   readonly #source: TokenSource;
   readonly #random: Random;
   #taken = 0;
-  #made = 0;
+  #numTokens = 0;
 
   constructor(source: TokenSource, seed: number) {
     this.#source = source;
@@ -149,9 +149,9 @@ class Contents {
   }
 
   /** Counts tokens that are kept in memory. Throws ConfigError beyond MOST_TOKENS. */
-  make(count: number): void {
-    this.#made += count;
-    if (this.#made > MOST_TOKENS)
+  countTokens(count: number): void {
+    this.#numTokens += count;
+    if (this.#numTokens > MOST_TOKENS)
       throw new ConfigError(
         `the workload has more than ${MOST_TOKENS} prompt tokens, and they must fit in memory: lower num_conversations or the lengths (--scale 1/N divides them)`,
       );
@@ -160,7 +160,7 @@ class Contents {
   take(count: number): number[] {
     const source = this.#source;
     if (source.kind === 'drawn') {
-      this.make(count);
+      this.countTokens(count);
       return Array.from({ length: count }, () => this.#random.int(source.lowest, source.highest));
     }
     this.#taken += count;

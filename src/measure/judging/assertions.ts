@@ -101,13 +101,13 @@ class Reader {
 
   /** Takes a match. Skips leading spaces, unless it must follow immediately or begins a path. */
   #take(pattern: RegExp, joined = false): RegExpExecArray | null {
-    const begun = this.#at;
+    const start = this.#at;
     if (!joined || !/[\w\])]/.test(this.#text[this.#at - 1] ?? ' ')) {
       while (this.#text[this.#at] === ' ') this.#at++;
     }
     pattern.lastIndex = this.#at;
     const match = pattern.exec(this.#text);
-    this.#at = match ? pattern.lastIndex : begun;
+    this.#at = match ? pattern.lastIndex : start;
     return match;
   }
 
@@ -122,8 +122,8 @@ export function assertionSchema(report: z.ZodType, withBaseline: boolean): PathS
   const schema = pathSchema(report);
   if (!withBaseline) return schema;
   const baseline = pathSchema(baselineSchema);
-  const whole = { ...baseline, properties: { ...baseline.properties, report: schema } };
-  return { ...schema, properties: { ...schema.properties, baseline: whole } };
+  const withReport = { ...baseline, properties: { ...baseline.properties, report: schema } };
+  return { ...schema, properties: { ...schema.properties, baseline: withReport } };
 }
 
 /** Throws ConfigError if no report of this schema can have the paths, or if the values cannot be compared. */

@@ -65,10 +65,10 @@ export function refuseOther(kind: string, model: string, earlier: AnyReport, fil
       `${file} is a report of kvferry ${earlier.kind} and this is kvferry ${kind}: give a report of the same command as --baseline`,
     );
   }
-  const theirs = modelOf(earlier);
-  if (theirs !== model) {
+  const earlierModel = modelOf(earlier);
+  if (earlierModel !== model) {
     throw new ConfigError(
-      `${file} was measured with the model ${theirs} and this is ${model}: give a report of the same model as --baseline`,
+      `${file} was measured with the model ${earlierModel} and this is ${model}: give a report of the same model as --baseline`,
     );
   }
 }

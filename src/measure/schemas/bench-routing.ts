@@ -121,17 +121,17 @@ function goodputOf(
   { sloTtftMs, sloTpotMs, failed, runtimeMs, cutRounds }: RoutingFacts,
 ): BenchRouting['goodput'] {
   if (sloTtftMs === null && sloTpotMs === null) return null;
-  const kept = requests.filter(
+  const good = requests.filter(
     ({ sample }) =>
       (sloTtftMs === null || sample.ttft_ms <= sloTtftMs) &&
       (sloTpotMs === null || sample.tpot_ms <= sloTpotMs),
   );
-  const timed = kept.filter(({ sample }) => !cutRounds?.has(sample.round));
-  const asked = requests.length + failed;
+  const timed = good.filter(({ sample }) => !cutRounds?.has(sample.round));
+  const total = requests.length + failed;
   return {
     slo_ttft_ms: sloTtftMs,
     slo_tpot_ms: sloTpotMs,
-    share: asked > 0 ? kept.length / asked : 0,
+    share: total > 0 ? good.length / total : 0,
     requests_per_second: runtimeMs > 0 ? (1000 * timed.length) / runtimeMs : 0,
   };
 }

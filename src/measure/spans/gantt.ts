@@ -22,21 +22,21 @@ interface Row {
 
 export function ganttLines(spans: readonly Span[], window: TurnWindow, title: string): string[] {
   const { acceptedMs, firstTokenMs } = window;
-  const wholeMs = firstTokenMs - acceptedMs;
+  const totalMs = firstTokenMs - acceptedMs;
   const rows = ganttRows(spans, window);
-  const long = rows.filter(({ pathMs, meanwhileMs }) => Math.max(pathMs, meanwhileMs) >= SHORT * wholeMs);
+  const long = rows.filter(({ pathMs, meanwhileMs }) => Math.max(pathMs, meanwhileMs) >= SHORT * totalMs);
   const short = rows.filter((row) => !long.includes(row));
   const shortMs = short.reduce((sum, { pathMs }) => sum + pathMs, 0);
   const line = (name: string, bar: string, pathMs: string, meanwhileMs: string): string =>
     (name.padEnd(NAME) + bar.padEnd(BAR) + pathMs.padStart(TIME) + meanwhileMs.padStart(TIME)).trimEnd();
   return [
     title,
-    line('', axis(wholeMs), `${ON_PATH} ms`, `${MEANWHILE} ms`),
+    line('', axis(totalMs), `${ON_PATH} ms`, `${MEANWHILE} ms`),
     ...long.map(({ name, bar, pathMs, meanwhileMs }) =>
       line(stageLabel(name), bar, shown(pathMs), shown(meanwhileMs)),
     ),
     ...(short.length > 0 ? [line(`${short.length} shorter stages`, '', shown(shortMs), '')] : []),
-    line('to the first token', '', shown(wholeMs), ''),
+    line('to the first token', '', shown(totalMs), ''),
     `${ON_PATH} the first token waited for this   ${MEANWHILE} done in parallel, at no cost`,
     'P prefills, D generates. D→P: P pulls KV back. P→D: D takes over the KV.',
   ];
@@ -87,8 +87,8 @@ function stageLabel(name: StageName): string {
   return (side ? `${side[2]!.toUpperCase()} ${side[1]}` : words).replaceAll('_', ' ');
 }
 
-function axis(wholeMs: number): string {
-  const end = `${shown(wholeMs)} ms`;
+function axis(totalMs: number): string {
+  const end = `${shown(totalMs)} ms`;
   return `0${'·'.repeat(Math.max(0, BAR - 1 - end.length))}${end}`;
 }
 

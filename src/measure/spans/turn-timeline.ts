@@ -93,15 +93,17 @@ function timelineOf(
 ): TurnTimeline {
   const ttft_ms = ttft.endMs - ttft.startMs;
   const end = ttft.endMs + AFTER * ttft_ms;
-  const seen = spans.filter((span) => !isEnvelope(span) && span.startMs < end && span.endMs > ttft.startMs);
-  const kept = new Set(seen.toSorted((a, b) => lengthOf(b) - lengthOf(a)).slice(0, MOST_SPANS));
+  const overlapping = spans.filter(
+    (span) => !isEnvelope(span) && span.startMs < end && span.endMs > ttft.startMs,
+  );
+  const longest = new Set(overlapping.toSorted((a, b) => lengthOf(b) - lengthOf(a)).slice(0, MOST_SPANS));
   return {
     mode,
     conversation_id,
     turn,
     ttft_ms,
-    spans: seen
-      .filter((span) => kept.has(span))
+    spans: overlapping
+      .filter((span) => longest.has(span))
       .toSorted((a, b) => a.startMs - b.startMs)
       .map((span) => ({
         name: span.name,
@@ -112,7 +114,7 @@ function timelineOf(
         clock: span.clock,
         bytes: typeof span.args.bytes === 'number' ? span.args.bytes : null,
       })),
-    left_out: seen.length - kept.size,
+    left_out: overlapping.length - longest.size,
   };
 }
 

@@ -5,8 +5,8 @@
 import type { Comparison, Disagreement, RunReport, Summary, TurnReport } from '../schemas/report.ts';
 import { turnKey } from '../spans/turn-key.ts';
 
-/** null for fewer than two runs. `keptDifference` is LogitKeeper's. */
-export function compareRuns(runs: readonly RunReport[], keptDifference: number | null): Comparison | null {
+/** null for fewer than two runs. `logitDifference` is LogitKeeper's. */
+export function compareRuns(runs: readonly RunReport[], logitDifference: number | null): Comparison | null {
   const [reference, ...others] = runs;
   if (!reference || others.length === 0) return null;
   const differences = others.flatMap((run) => differencesOf(reference, run));
@@ -15,7 +15,7 @@ export function compareRuns(runs: readonly RunReport[], keptDifference: number |
     tokens_identical: differences.every(({ what }) => what === 'logits'),
     logits_identical: logitsIdentical,
     compared_tokens: reference.summary.output_tokens,
-    max_logit_difference: logitsIdentical ? 0 : keptDifference,
+    max_logit_difference: logitsIdentical ? 0 : logitDifference,
     first_disagreement: differences[0] ?? null,
     ...gains(runs),
   };
@@ -118,10 +118,10 @@ export class LogitKeeper {
       return;
     }
     const strand = JSON.stringify([mode, conversationId]);
-    const kept = this.#rows.get(key);
-    if (!kept || this.#parted.has(strand)) return;
-    this.#difference = Math.max(this.#difference ?? 0, maxDifference(kept.logits, logits));
-    if (kept.tokenId !== tokenId) this.#parted.add(strand);
+    const row = this.#rows.get(key);
+    if (!row || this.#parted.has(strand)) return;
+    this.#difference = Math.max(this.#difference ?? 0, maxDifference(row.logits, logits));
+    if (row.tokenId !== tokenId) this.#parted.add(strand);
   }
 
   /** Largest absolute difference of two logits; NaN against a number counts as the largest number. null if nothing was compared. */

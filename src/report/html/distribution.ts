@@ -13,7 +13,7 @@ import {
   linearScale,
   logScale,
   nameAt,
-  roomBeside,
+  roomNextTo,
   seriesClass,
   xAxis,
 } from './svg.ts';
@@ -74,7 +74,7 @@ function lane(
   const title = `${name}: quartiles ${formatMs(q1)}, ${formatMs(median)}, ${formatMs(q3)} ${unit}`;
   const middle = `median ${formatMs(median)} ${unit}`;
   const label = canvas.narrow
-    ? html`${nameAt(name, top + 14, roomBeside(middle, canvas))}<text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">${middle}</text>`
+    ? html`${nameAt(name, top + 14, roomNextTo(middle, canvas))}<text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">${middle}</text>`
     : html`${nameAt(name, dotsAt + 2, left - GAP)}<text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
   return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(at(0))}" x2="${x(at(1))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
 }

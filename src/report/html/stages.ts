@@ -11,7 +11,7 @@ import {
   legend,
   linearScale,
   nameAt,
-  roomBeside,
+  roomNextTo,
   seriesClass,
   textWidth,
   xAxis,
@@ -43,7 +43,7 @@ function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing
     });
     const sum = `${formatMs(at)} ${unit}`;
     const labels = canvas.narrow
-      ? html`${nameAt(name, top - 7, roomBeside(sum, canvas))}<text class="strong" x="${canvas.width}" y="${top - 7}" text-anchor="end">${sum}</text>`
+      ? html`${nameAt(name, top - 7, roomNextTo(sum, canvas))}<text class="strong" x="${canvas.width}" y="${top - 7}" text-anchor="end">${sum}</text>`
       : html`${nameAt(name, top + 17, left - GAP)}<text class="strong" x="${scale(at) + 8}" y="${top + 17}">${sum}</text>`;
     return html`${labels}${cut}`;
   });

@@ -172,4 +172,4 @@ const pressed = (width: number, room: number): Markup =>
 const boldWidth = (text: string): number => textWidth(text) * BOLDER;
 
 /** Room for a name on a line that ends with a bold text. */
-export const roomBeside = (text: string, { width }: Canvas): number => width - boldWidth(text) - GAP;
+export const roomNextTo = (text: string, { width }: Canvas): number => width - boldWidth(text) - GAP;

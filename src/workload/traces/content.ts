@@ -46,7 +46,7 @@ export function freshPrompt(index: number, inputTokens: number, before: Held | n
 export class HashedContent {
   /** Contents of the blocks that hold (part of) an answer, each a whole block, by hash id. */
   readonly #special = new Map<number, readonly Segment[]>();
-  readonly #seen = new SeenIds();
+  readonly #knownIds = new IdSet();
   readonly #blockSize: number;
 
   constructor(scale: TraceScale) {
@@ -59,10 +59,10 @@ export class HashedContent {
     inputTokens: number,
     before: Held | null,
   ): readonly Segment[][] {
-    if (before) this.#goOn(hashIds, before);
+    if (before) this.#assignAnswer(hashIds, before);
     const size = this.#blockSize;
     return hashIds.map((id, block) => {
-      this.#seen.add(id);
+      this.#knownIds.add(id);
       const length = Math.min(size, inputTokens - block * size);
       const special = this.#special.get(id);
       return special ? sliceSegments(special, 0, length) : [{ key: key.block(id), from: 0, length }];
@@ -70,14 +70,17 @@ export class HashedContent {
   }
 
   /** Assigns the end of `before` to the ids that have not occurred yet. */
-  #goOn(hashIds: readonly number[], { fullBlocks, tail, answer, inputTokens, outputTokens }: Held): void {
+  #assignAnswer(
+    hashIds: readonly number[],
+    { fullBlocks, tail, answer, inputTokens, outputTokens }: Held,
+  ): void {
     const size = this.#blockSize;
     const known = [...tail, ...answer];
     const knownEnd = inputTokens + outputTokens;
     for (let block = fullBlocks; block < hashIds.length && block * size < knownEnd; block++) {
       const id = hashIds[block]!;
       // An id that has a content keeps it.
-      if (this.#seen.has(id)) return;
+      if (this.#knownIds.has(id)) return;
       const start = block * size;
       const end = Math.min(start + size, knownEnd);
       const offset = fullBlocks * size;
@@ -92,18 +95,18 @@ export class HashedContent {
 const DENSE = 1 << 28;
 
 /** A set of numbers, compact if these are small. */
-export class SeenIds {
+export class IdSet {
   #bits = new Uint8Array(1 << 12);
-  readonly #others = new Set<number>();
+  readonly #sparse = new Set<number>();
 
   has(id: number): boolean {
-    if (id >= DENSE) return this.#others.has(id);
+    if (id >= DENSE) return this.#sparse.has(id);
     return ((this.#bits[id >>> 3] ?? 0) & (1 << (id & 7))) !== 0;
   }
 
   add(id: number): void {
     if (id >= DENSE) {
-      this.#others.add(id);
+      this.#sparse.add(id);
       return;
     }
     const byte = id >>> 3;

@@ -100,8 +100,8 @@ export class TraceFeed {
       this.#add(turn, this.#ended.get(arrival.index) ?? 0);
       return;
     }
-    const others = this.#waiting.get(arrival.index);
-    if (others) others.push(turn);
+    const followers = this.#waiting.get(arrival.index);
+    if (followers) followers.push(turn);
     else this.#waiting.set(arrival.index, [turn]);
   }
 

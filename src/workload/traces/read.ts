@@ -64,12 +64,12 @@ export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<O
   const reader = readers[format];
   const traceBlockSize = options.traceBlockSize ?? reader.traceBlockSize;
   if (reader.unit === 'object') options.bad.unit = 'conversation';
-  async function* whole(): AsyncGenerator<string> {
+  async function* allText(): AsyncGenerator<string> {
     yield head;
     if (!done) yield* { [Symbol.asyncIterator]: () => iterator };
   }
   const pieces =
-    reader.unit === 'line' ? lines(whole(), options.source) : jsonObjects(whole(), options.source);
+    reader.unit === 'line' ? lines(allText(), options.source) : jsonObjects(allText(), options.source);
   const { perSecond, thinkMs } = options.untimed;
   const drawn = reader.unit === 'object' ? { perSecond, thinkMs } : null;
   return {

@@ -1,6 +1,6 @@
 /** Summarises a trace: lengths, times, conversations, and what can be reused. Keeps a few numbers a request. */
 import { quantileSorted } from 'simple-statistics';
-import { contentKind, SeenIds } from './content.ts';
+import { contentKind, IdSet } from './content.ts';
 import type { TraceRequest, TraceTurn } from './types.ts';
 
 export interface Spread {
@@ -59,8 +59,8 @@ export class TraceMeter {
   readonly #fresh: number[] = [];
   readonly #shares: number[] = [];
   /** Contents that earlier prompts contained. */
-  readonly #had = new SeenIds();
-  readonly #hashIds = new SeenIds();
+  readonly #had = new IdSet();
+  readonly #hashIds = new IdSet();
   #conversations = 0;
   #deepest = 0;
   /** Requests that have a time, and number of distinct times. */

@@ -37,7 +37,7 @@ export async function* jsonObjects(chunks: Chunks, source: string): AsyncGenerat
   let depth = 0;
   let quoted = false;
   let escaped = false;
-  let begun = '';
+  let partial = '';
   const endless = (): ConfigError =>
     new ConfigError(`${source}: object ${place + 1} does not end: wanted a JSON list of conversations`);
   for await (const chunk of chunks) {
@@ -52,12 +52,12 @@ export async function* jsonObjects(chunks: Chunks, source: string): AsyncGenerat
       else if (code === OPEN && depth++ === 0) start = at;
       else if (code === CLOSE && depth > 0 && --depth === 0) {
         place++;
-        yield { text: begun + chunk.slice(start, at + 1), place };
-        begun = '';
+        yield { text: partial + chunk.slice(start, at + 1), place };
+        partial = '';
       }
     }
-    if (depth > 0) begun += chunk.slice(start);
-    if (begun.length > LONGEST) throw endless();
+    if (depth > 0) partial += chunk.slice(start);
+    if (partial.length > LONGEST) throw endless();
   }
   if (depth > 0) throw endless();
 }

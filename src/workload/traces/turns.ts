@@ -68,7 +68,7 @@ export class TurnMaker {
     const chains = hashIds && prefixHashes(hashIds, 1);
     const fullBlocks = Math.floor(request.inputTokens / scale.traceBlockSize);
     const earlier = this.#follows(request, chains);
-    if (this.#goesBack(request, earlier)) return null;
+    if (this.#isOutOfOrder(request, earlier)) return null;
     const arrival = arrivalOf(request, earlier, scale.speedUp);
     if (!arrival) {
       bad.refuse(line, 'it has no timestamp, and no delay after an earlier turn');
@@ -128,7 +128,7 @@ export class TurnMaker {
   }
 
   /** A session's turns must be in time order within the session; all other requests in time order overall. */
-  #goesBack({ line, arrivalMs, origin }: TraceRequest, earlier: Earlier | null): boolean {
+  #isOutOfOrder({ line, arrivalMs, origin }: TraceRequest, earlier: Earlier | null): boolean {
     if (arrivalMs === null) return false;
     const inSession = earlier !== null && origin.kind === 'session';
     const beforeMs = inSession ? (earlier.arrivalMs ?? arrivalMs) : this.#lastMs;
@@ -157,30 +157,30 @@ export class TurnMaker {
     return null;
   }
 
-  #remember({ origin, index }: TraceRequest, one: Earlier): void {
+  #remember({ origin, index }: TraceRequest, entry: Earlier): void {
     if (origin.kind !== 'unsaid') {
-      one.place = origin.id;
-      this.#byName.set(origin.id, one);
+      entry.place = origin.id;
+      this.#byName.set(origin.id, entry);
     } else {
-      if (one.chain === null || one.fullBlocks < LEAST_FULL_BLOCKS) return;
-      one.place = one.chain;
-      const same = this.#byChain.get(one.chain) ?? new SameBlocks();
-      this.#byChain.set(one.chain, same);
-      same.add(one);
+      if (entry.chain === null || entry.fullBlocks < LEAST_FULL_BLOCKS) return;
+      entry.place = entry.chain;
+      const same = this.#byChain.get(entry.chain) ?? new SameBlocks();
+      this.#byChain.set(entry.chain, same);
+      same.add(entry);
     }
-    this.#remembered.set(index, one);
+    this.#remembered.set(index, entry);
     if (this.#remembered.size > MOST_REMEMBERED) this.#forget(this.#remembered.values().next().value!);
   }
 
-  #forget(one: Earlier): void {
-    this.#remembered.delete(one.index);
-    if (typeof one.place === 'string') {
-      if (this.#byName.get(one.place) === one) this.#byName.delete(one.place);
+  #forget(entry: Earlier): void {
+    this.#remembered.delete(entry.index);
+    if (typeof entry.place === 'string') {
+      if (this.#byName.get(entry.place) === entry) this.#byName.delete(entry.place);
       return;
     }
-    const same = this.#byChain.get(one.place)!;
-    same.delete(one);
-    if (same.isEmpty) this.#byChain.delete(one.place);
+    const same = this.#byChain.get(entry.place)!;
+    same.delete(entry);
+    if (same.isEmpty) this.#byChain.delete(entry.place);
   }
 }
 
@@ -196,10 +196,10 @@ class SameBlocks {
     return this.#byEnd.size === 0;
   }
 
-  add(one: Earlier): void {
-    const same = this.#byEnd.get(one.endTokens);
-    if (same) same.push(one);
-    else this.#byEnd.set(one.endTokens, [one]);
+  add(entry: Earlier): void {
+    const same = this.#byEnd.get(entry.endTokens);
+    if (same) same.push(entry);
+    else this.#byEnd.set(entry.endTokens, [entry]);
   }
 
   /** The latest request whose prompt and answer are together shorter than inputTokens. */
@@ -212,12 +212,12 @@ class SameBlocks {
     return last;
   }
 
-  delete(one: Earlier): void {
-    const same = this.#byEnd.get(one.endTokens)!;
+  delete(entry: Earlier): void {
+    const same = this.#byEnd.get(entry.endTokens)!;
     // It is the latest if it is followed, the first if it is forgotten.
-    if (same.at(-1) === one) same.pop();
-    else same.splice(same.indexOf(one), 1);
-    if (same.length === 0) this.#byEnd.delete(one.endTokens);
+    if (same.at(-1) === entry) same.pop();
+    else same.splice(same.indexOf(entry), 1);
+    if (same.length === 0) this.#byEnd.delete(entry.endTokens);
   }
 }
 
@@ -256,12 +256,12 @@ export async function* traceTurns(
   options: TurnOptions,
 ): AsyncGenerator<TraceTurn> {
   const maker = new TurnMaker(options);
-  let made = 0;
+  let count = 0;
   for await (const request of requests) {
     const turn = maker.next(request);
     if (!turn) continue;
-    made++;
+    count++;
     yield turn;
   }
-  if (made === 0) throw new ConfigError('the trace has no request that can be served');
+  if (count === 0) throw new ConfigError('the trace has no request that can be served');
 }

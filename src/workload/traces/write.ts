@@ -10,7 +10,7 @@ import { scaledBlock } from './scale.ts';
 import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
 /** Most conversations whose ids are kept for a later turn. */
-const MOST_KEPT = 1 << 16;
+const MOST_PROMPTS = 1 << 16;
 
 interface MooncakeRow {
   timestamp?: number;
@@ -29,7 +29,7 @@ export class MooncakeWriter {
    */
   readonly #renumbered = new Map<number, number>();
   /** The last prompt of each conversation. */
-  readonly #kept = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
+  readonly #lastPrompts = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
   /** Conversations for which the trace says when the last answer ended. */
   readonly #answered = new Set<string>();
   #ids = 0;
@@ -62,7 +62,7 @@ export class MooncakeWriter {
     // The time alone would lose what the file says: when the answer before it ended.
     const afterAnswer = this.#answered.delete(conversationId);
     if (answeredMs !== null) this.#answered.add(conversationId);
-    if (this.#answered.size > MOST_KEPT) this.#answered.delete(this.#answered.values().next().value!);
+    if (this.#answered.size > MOST_PROMPTS) this.#answered.delete(this.#answered.values().next().value!);
     const delayed =
       arrivalMs === null || afterAnswer || (origin.kind === 'session' && origin.delayMs !== null);
     const row: MooncakeRow = {
@@ -84,15 +84,16 @@ export class MooncakeWriter {
 
   /** Blocks that the conversation's last prompt filled keep their ids; all others are new. */
   #idsOf({ conversationId, inputTokens, prompt }: TraceTurn): number[] {
-    const before = this.#kept.get(conversationId);
-    this.#kept.delete(conversationId);
-    const goesOn = before && contentKind(prompt[0]!) === 'prompt' && prompt[0]!.key === before.key;
-    const common = goesOn ? Math.floor(Math.min(before.tokens, inputTokens) / MOONCAKE_BLOCK) : 0;
+    const before = this.#lastPrompts.get(conversationId);
+    this.#lastPrompts.delete(conversationId);
+    const continues = before && contentKind(prompt[0]!) === 'prompt' && prompt[0]!.key === before.key;
+    const common = continues ? Math.floor(Math.min(before.tokens, inputTokens) / MOONCAKE_BLOCK) : 0;
     const ids = Array.from({ length: Math.ceil(inputTokens / MOONCAKE_BLOCK) }, (_, block) =>
       block < common ? before!.ids[block]! : this.#ids++,
     );
-    this.#kept.set(conversationId, { key: prompt[0]!.key, tokens: inputTokens, ids });
-    if (this.#kept.size > MOST_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    this.#lastPrompts.set(conversationId, { key: prompt[0]!.key, tokens: inputTokens, ids });
+    if (this.#lastPrompts.size > MOST_PROMPTS)
+      this.#lastPrompts.delete(this.#lastPrompts.keys().next().value!);
     return ids;
   }
 }

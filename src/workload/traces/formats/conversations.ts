@@ -46,11 +46,11 @@ export const conversations: FormatReader = {
 function turnsOf(list: readonly z.infer<typeof said>[], { countTokens }: LineContext): Parsed {
   const turns: RawRequest[] = [];
   let tokens = 0;
-  let asked = 0;
+  let questionTokens = 0;
   for (const { role, text } of list) {
     const count = countTokens(text);
     if (ASSISTANTS.has(role)) {
-      if (asked > 0 && count > 0)
+      if (questionTokens > 0 && count > 0)
         turns.push({
           timeMs: null,
           inputTokens: tokens,
@@ -59,8 +59,8 @@ function turnsOf(list: readonly z.infer<typeof said>[], { countTokens }: LineCon
           // The reader sets the session's name and think time.
           origin: { kind: 'session', id: '', delayMs: null },
         });
-      asked = 0;
-    } else asked += count;
+      questionTokens = 0;
+    } else questionTokens += count;
     tokens += count;
   }
   return turns.length > 0 ? turns : { bad: 'no message in it is answered' };
