@@ -35,9 +35,10 @@ var<private> base: u32; // index of the row's first logit
 
 const nothing = 0xffffffffu;
 
-// Maps floats to unsigned integers in the same order.
+// Maps floats to unsigned integers in the same order. 0 and -0 are equal.
 fn ordered(v: f32) -> u32 {
-  let bits = bitcast<u32>(v);
+  let raw = bitcast<u32>(v);
+  let bits = select(raw, 0u, raw == 0x80000000u);
   return select(bits | 0x80000000u, ~bits, (bits & 0x80000000u) != 0);
 }
 

@@ -3,6 +3,7 @@ import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { SamplingParams } from '../../src/engine/types.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
+import { sampleOnHost } from '../../src/model/pass/sample-on-host.ts';
 import { packSamples, type SampleRequest, uniformDraw } from '../../src/model/pass/sampling.ts';
 import { openTestDevice } from './adapter.ts';
 import { randomValues } from './reference.ts';
@@ -91,6 +92,18 @@ describe('sampling', () => {
       [sampleOf({}), sampleOf({}, 0, [3, 77, 4]), sampleOf({}, 0, [77, 200])],
     );
     expect(result.map(({ token }) => token)).toEqual([77, 200, 300]);
+  });
+
+  it('takes 0 and -0 for equal, as the host does', async () => {
+    const logits = new Float32Array(100).fill(-1);
+    logits[70] = 0;
+    logits[9] = -0;
+    const topK = Array.from({ length: 20 }, (_, i) => sampleOf({ temperature: 1, topK: 1, seed: 5 }, i));
+    const result = await sample([logits, ...topK.map(() => logits)], [sampleOf({}), ...topK]);
+    const [greedy, ...drawn] = result.map(({ token }) => token);
+    expect(greedy).toBe(9);
+    expect(drawn).toEqual(topK.map((request) => sampleOnHost(logits, request)));
+    expect(new Set(drawn)).toEqual(new Set([9, 70]));
   });
 
   it.each([
