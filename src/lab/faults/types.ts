@@ -20,7 +20,10 @@ export interface Violation {
   detail: string;
   /** `--faults 1 --seed SEED` repeats the episode. */
   seed: number;
-  /** The fewest faults of its schedule that broke it again, numbered from 1; null: not searched, or none could be omitted. */
+  /**
+   * The fewest faults of its schedule that broke it again, numbered from 1; null: not searched, none could be omitted, or
+   * with fewer it broke in another way.
+   */
   picks: readonly number[] | null;
   /** The episode's faults, in order; if it was shrunk, only those of `picks`. */
   faults: readonly string[];
