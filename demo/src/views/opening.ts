@@ -5,6 +5,7 @@
 import { effect } from '@preact/signals';
 import { isConversation } from '../session/conversation/conversation.ts';
 import { defaultSettings } from '../session/settings.ts';
+import { fleetShown } from '../session/shown.ts';
 import type { Session, SessionState } from '../session/types.ts';
 
 /** Time to read the headline of the last turn. */
@@ -31,7 +32,8 @@ export function stageOf(state: SessionState): 'playing' | 'played' | 'over' {
   const { phase } = state.status.value;
   const turns = state.turns.value.filter(isConversation);
   if (lesson !== null || mode !== 'bidirectional' || model !== defaultSettings.model) return 'over';
-  if (state.replay.value !== null || phase === 'failed' || phase === 'recorded') return 'over';
+  if (fleetShown.value || state.replay.value !== null || phase === 'failed' || phase === 'recorded')
+    return 'over';
   if (state.race.value !== null || turns.length > wanted || turns.some(({ error }) => error)) return 'over';
   const ended = turns.filter(({ result }) => result !== null);
   return phase === 'ready' && !state.playing.value && ended.length === wanted && wanted > 1

@@ -62,7 +62,7 @@ function opening({ status, mode, transfers }: StoryFacts): Story {
   if (status.phase === 'starting') {
     return {
       tone: 'plain',
-      headline: 'Two engines are starting on your GPU',
+      headline: 'The engines are starting',
       detail: plainly(status.message),
     };
   }
@@ -164,15 +164,18 @@ function loading(load: TransferView, pull: TransferView | null): Story {
   };
 }
 
+const cameFromD = (blocks: number): string => `${plural(blocks, 'block')} came back from D to P`;
+
 const cameBack = (pull: TransferView): string =>
   pull.outcome === null || pull.outcome === 'done'
-    ? `${plural(pull.pairs.length, 'block')} came back from D to P`
+    ? cameFromD(pull.pairs.length)
     : `P asked for ${plural(pull.pairs.length, 'block')} and got none`;
 
 const pulledDetail = (pull: TransferView): string =>
-  pull.endMs === null
-    ? ''
-    : `Copied in ${ms(pull.endMs - pull.startMs)}, ${rate(pull.bytes, pull.endMs - pull.startMs)}${pull.throttled ? ' over a modelled link' : ''}.`;
+  pull.endMs === null ? '' : copiedIn(pull.endMs - pull.startMs, pull.bytes, pull.throttled);
+
+const copiedIn = (tookMs: number, bytes: number, throttled: boolean): string =>
+  `Copied in ${ms(tookMs)}, ${rate(bytes, tookMs)}${throttled ? ' over a modelled link' : ''}.`;
 
 function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
   const { result, turn, mode } = view;
@@ -197,11 +200,13 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
       detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
-  if (result.pulled_tokens > 0 && pull) {
+  if (result.pulled_tokens > 0) {
+    // A turn from before a reload has no transfer any more, only its report.
+    const { blocks, bytes, ms: took, throttled } = result.transfer.d_to_p;
     return {
       tone: 'pull',
-      headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
-      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
+      headline: `${pull ? cameBack(pull) : cameFromD(blocks)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
+      detail: `${pull ? pulledDetail(pull) : copiedIn(took, bytes, throttled)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
   if (turn === 1 && mode === 'monolithic') {

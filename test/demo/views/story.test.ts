@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { showFleet } from '../../../demo/src/session/shown.ts';
 import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
 import { stageOf } from '../../../demo/src/views/opening.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/race/stage-names.ts';
@@ -73,6 +74,27 @@ describe('the headline', () => {
     expect(headline).toBe('7 blocks came back from D to P: 112 tokens that P did not compute again');
     expect(detail).toContain('P computed only 14 of 126 prompt tokens');
     expect(detail).toContain('Copied in 14 ms');
+  });
+
+  it('says what was pulled back in a turn from before a reload, whose transfers are unknown', () => {
+    const ended = turn2.find(({ kind }) => kind === 'turn_ended') as Extract<
+      SessionEvent,
+      { kind: 'turn_ended' }
+    >;
+    const d_to_p = { bytes: 114_688, blocks: 7, ms: 14, throttled: false };
+    const result = { ...ended.result, transfer: { ...ended.result.transfer, d_to_p } };
+    const turn = { turnId: 't2', turn: 2, mode: 'bidirectional' as const, question: '?', result };
+    const resumed = { kind: 'conversation_resumed' as const, atMs: 5, conversation: 'talk', turns: [turn] };
+    const { headline, detail, tone } = told([...turn1.slice(0, 3), resumed]);
+    expect(tone).toBe('pull');
+    expect(headline).toBe('7 blocks came back from D to P: 112 tokens that P did not compute again');
+    expect(detail).toContain('Copied in 14 ms, 8.19 MB/s. P computed only 14 of 126 prompt tokens');
+  });
+
+  it('names no number of engines and no device while engines start', () => {
+    const message = 'Starting 4 engines with recall, each on its own WebGPU device.';
+    const { headline } = told([], { phase: 'starting', message, progress: null });
+    expect(headline).toBe('The engines are starting');
   });
 
   it('compares a turn only with turns of its own conversation', () => {
@@ -233,6 +255,20 @@ describe('a block in words', () => {
 });
 
 describe('the opening', () => {
+  it('does not race once the fleet is shown', () => {
+    vi.stubGlobal('location', { hash: '', href: 'http://localhost/' });
+    vi.stubGlobal('history', { pushState: () => {} });
+    try {
+      const state = fixtureState([...turn1, ...turn2]);
+      state.settings.value = { ...state.settings.value, turns: 2 };
+      showFleet(true);
+      expect(stageOf(state)).toBe('over');
+    } finally {
+      showFleet(false);
+      vi.unstubAllGlobals();
+    }
+  });
+
   it('races after the first turns, but not in a lesson, after other turns or after a failure', () => {
     const state = fixtureState([...turn1, ...turn2]);
     state.settings.value = { ...state.settings.value, turns: 2 };
