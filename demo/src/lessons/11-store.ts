@@ -78,7 +78,12 @@ export const storeAndHops: LessonContent = {
         },
       },
       todo: 'Let D’s hold run out, and ask again',
-      run: async (actions) => {
+      run: async (actions, state) => {
+        // If the previous step was skipped, KV takes another path, or no conversation is in the store yet.
+        if (state.settings.peek().path !== 'both' || state.turns.peek().length !== 3) {
+          await actions.begin({ path: 'both' });
+          await askThreeTimes(actions, state);
+        }
         await actions.expireHold();
         await actions.step();
       },

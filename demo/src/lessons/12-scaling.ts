@@ -100,7 +100,12 @@ export const scaling: LessonContent = {
         cameTrue: pulledOrComputed,
       },
       todo: 'Remove a D, and ask again',
-      run: async (actions) => {
+      run: async (actions, state) => {
+        // If the previous step was skipped, or this one is run again, there is no second D that could leave.
+        if (state.settings.peek().decode < 2) {
+          await actions.begin({ decode: 2, drain: 'drop' });
+          await askTwice(actions);
+        }
         await actions.configure({ decode: 1 });
         await actions.step();
       },

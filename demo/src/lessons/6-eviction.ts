@@ -36,7 +36,10 @@ export const eviction: LessonContent = {
         cameTrue: () => 1,
       },
       todo: 'Empty P’s cache, and ask again',
-      run: async (actions) => {
+      run: async (actions, state) => {
+        // If the previous step was skipped, P has found nothing in its cache yet.
+        if (!state.turns.peek().some(({ result }) => (result?.local_hit_tokens ?? 0) > 0))
+          await askThreeTimes(actions, state);
         await actions.evictPrefill();
         await actions.step();
       },

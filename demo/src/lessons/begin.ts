@@ -2,14 +2,15 @@
 import { fromHash } from '../session/hash.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
-import { lessonSettings } from './list.ts';
+import { lessonList, lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
 
 /** The lesson's settings over the defaults. The user keeps their model, its number types, seed and block size, and how the page is shown. */
 export function settingsOf(lesson: LessonHead, now: Settings): Settings {
   const { weightDtype, kvDtype, seed, blockSize, speed, projector } = now;
-  // The previous lesson may have set its own model.
-  const model = now.model === lessonSettings(now.lesson).model ? defaultSettings.model : now.model;
+  // A lesson may have set its own model, which stays when the lesson is ended.
+  const ofLesson = lessonList.some(({ settings }) => settings.model === now.model);
+  const model = ofLesson ? defaultSettings.model : now.model;
   return {
     ...defaultSettings,
     model,

@@ -93,6 +93,8 @@ describe('the lessons', () => {
     const windows = settingsOf(lessonNumbered(10)!, { ...defaultSettings, model: 'tiny' });
     expect(windows.model).toBe('tiny-hybrid');
     expect(settingsOf(lessonNumbered(3)!, windows).model).toBe(defaultSettings.model);
+    const ended = { ...windows, lesson: null };
+    expect(settingsOf(lessonNumbered(3)!, ended).model).toBe(defaultSettings.model);
   });
 
   it.each(lessons)('have no step that was seen before the lesson began: lesson $number', ({ tasks }) => {
@@ -143,6 +145,48 @@ describe('a step that asks three times', () => {
       state,
     );
     expect(asked()).toBe(1);
+  });
+});
+
+describe('a step whose previous step was skipped first does what it needs', () => {
+  /** The actions that a step takes on an empty conversation in its lesson's settings. */
+  const actionsOf = async (number: number, step: number): Promise<string[]> => {
+    const state = fixtureState([]);
+    state.settings.value = { ...settingsOf(lessonNumbered(number)!, defaultSettings), speed: 'live' };
+    const done: string[] = [];
+    const actions = new Proxy({} as SessionActions, {
+      get: (_, name: string) => async (given: unknown) => {
+        done.push(given === undefined ? name : `${name} ${JSON.stringify(given)}`);
+        if (name === 'step') feed(state, turn1);
+      },
+    });
+    await lessonNumbered(number)!.tasks[step - 1]!.run(actions, state);
+    return done;
+  };
+
+  it('lesson 6: P has found blocks in its cache before it is emptied', async () => {
+    expect(await actionsOf(6, 2)).toEqual(['step', 'step', 'step', 'evictPrefill', 'step']);
+  });
+
+  it('lesson 11: the store has a conversation before D’s hold runs out', async () => {
+    expect(await actionsOf(11, 3)).toEqual([
+      'begin {"path":"both"}',
+      'step',
+      'step',
+      'step',
+      'expireHold',
+      'step',
+    ]);
+  });
+
+  it('lesson 12: there is a second D before one leaves', async () => {
+    expect(await actionsOf(12, 2)).toEqual([
+      'begin {"decode":2,"drain":"drop"}',
+      'step',
+      'step',
+      'configure {"decode":1}',
+      'step',
+    ]);
   });
 });
 
