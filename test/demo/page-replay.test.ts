@@ -194,6 +194,27 @@ test('a lesson can be done by keyboard, and the focus moves along', async () => 
   await expect.poll(focused).toBe(lessons[2]!.question);
 });
 
+test('the focus follows to the next lesson, and to the menu when a lesson is chosen there or ends', async () => {
+  const { page } = await openRecorded(3);
+  onTestFinished(() => page.close());
+  const focused = () =>
+    page.evaluate<string>('document.activeElement.ariaLabel ?? document.activeElement.textContent');
+  await page.getByRole('button', { name: 'Think' }).click();
+  await page.getByRole('button', { name: `Next: ${lessons[3]!.title}` }).focus();
+  await page.keyboard.press('Enter');
+  await expect.poll(focused).toBe(`Lesson 4: ${lessons[3]!.title}`);
+  await page.locator('.lesson-menu summary').focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: lessons[4]!.title }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('region', { name: 'Lesson 5' }).waitFor();
+  expect(await focused()).toBe('Lessons');
+  await page.getByRole('button', { name: 'End the lesson' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('region', { name: 'Lesson 5' }).waitFor({ state: 'detached' });
+  expect(await focused()).toBe('Lessons');
+});
+
 test('on a phone the note of a recorded lesson covers no block', async () => {
   const { page } = await openRecorded(6);
   onTestFinished(() => page.close());

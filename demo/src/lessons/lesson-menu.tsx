@@ -10,8 +10,13 @@ export function LessonMenu({ session }: { session: Session }) {
   const menu = useRef<HTMLDetailsElement>(null);
   const now = session.state.settings.value.lesson;
   if (fleetShown.value) return null;
-  const begin = (lesson: LessonHead) => {
+  const close = () => {
     menu.current!.open = false;
+    // The focused element is hidden now.
+    menu.current!.querySelector('summary')?.focus();
+  };
+  const begin = (lesson: LessonHead) => {
+    close();
     void beginLesson(lesson, session.state, session.actions);
   };
   return (
@@ -19,10 +24,7 @@ export function LessonMenu({ session }: { session: Session }) {
       class="lesson-menu"
       ref={menu}
       onKeyDown={(event) => {
-        if (event.key !== 'Escape') return;
-        event.currentTarget.open = false;
-        // The focused element is hidden now.
-        event.currentTarget.querySelector('summary')?.focus();
+        if (event.key === 'Escape') close();
       }}
       onFocusOut={(event) => {
         const to = event.relatedTarget;

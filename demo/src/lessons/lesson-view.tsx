@@ -12,6 +12,13 @@ import { actionsWhile } from './while-shown.ts';
 /** null while no lesson runs. */
 export function LessonView({ session }: { session: Session }) {
   const lesson = lessonNumbered(session.state.settings.value.lesson);
+  const before = useRef<number | null>(null);
+  useEffect(() => {
+    // The button that led here from another lesson is gone.
+    if (lesson && before.current !== null && document.activeElement === document.body)
+      document.querySelector<HTMLElement>('.lesson')?.focus({ preventScroll: true });
+    before.current = lesson?.number ?? null;
+  }, [lesson?.number]);
   return lesson ? <Running key={lesson.number} lesson={lesson} session={session} /> : null;
 }
 
@@ -25,10 +32,20 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
     attempt.value++;
     void beginLesson(next, state, actions);
   };
+  const end = () => {
+    // This button goes with the lesson.
+    document.querySelector<HTMLElement>('.lesson-menu summary')?.focus();
+    void actions.configure({ lesson: null });
+  };
   const section = useRef<HTMLElement>(null);
   useEffect(() => keepRoom(section.current!), []);
   return (
-    <section ref={section} class="panel lesson" aria-label={`Lesson ${lesson.number}: ${lesson.title}`}>
+    <section
+      ref={section}
+      class="panel lesson"
+      aria-label={`Lesson ${lesson.number}: ${lesson.title}`}
+      tabIndex={-1}
+    >
       <div class="lesson-head">
         <p class="lesson-count">
           Lesson {lesson.number} of {lessons.length}
@@ -43,7 +60,7 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
           <button type="button" class="quiet" onClick={() => go(lesson.number)}>
             Start over
           </button>
-          <button type="button" class="quiet" onClick={() => void actions.configure({ lesson: null })}>
+          <button type="button" class="quiet" onClick={end}>
             End the lesson
           </button>
         </div>
