@@ -4,7 +4,7 @@ import { ConfigError } from '../../src/errors.ts';
 import { plainFleet } from '../../src/fleet/seats.ts';
 import type { Cluster, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { GenerateRequest } from '../../src/router/turn-types.ts';
-import { CostMeter } from '../../src/simulate/costs/measure.ts';
+import { CostMeter, LEAST_ROUNDS } from '../../src/simulate/costs/measure.ts';
 import type { StepPlace, StepShape } from '../../src/simulate/costs/types.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
@@ -178,6 +178,13 @@ it('one round measures half of the sizes, two rounds all, and each of them small
   expect(two.rows.length - one.rows.length).toBe(Math.floor(two.rows.length / 2));
   expect(one.decodes!.slice(0, 3)).toEqual([2, 3, 4]);
   expect(two.decodes).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
+it('two rounds are enough if there is room for only one prompt to hand over', async () => {
+  const options = fleetOptions({ options: { maxModelLen: 62 } });
+  const fleet = simulated({ options }, { readMs: () => 3 }, { runs: false });
+  const { read } = (await measured(fleet, options, LEAST_ROUNDS)).costs().file;
+  expect(read).toMatchObject({ fixed_ms: 3, ms_per_byte: 0 });
 });
 
 it("an engine's first prompt after others worked, which takes longer, is in no step's time", async () => {

@@ -227,9 +227,9 @@ export class CostMeter {
     }
   }
 
-  /** Every other item, and the rest in the next round; all of them in the first. */
+  /** Every other item, and the rest in the next round; all of them in the first. A single item is in every round. */
   #inTurn<T>(all: readonly T[]): readonly T[] {
-    return this.#rounds === 0 ? all : all.filter((_, i) => (i + this.#rounds) % 2 === 0);
+    return this.#rounds === 0 || all.length === 1 ? all : all.filter((_, i) => (i + this.#rounds) % 2 === 0);
   }
 
   #add(point: Omit<Point, 'ms' | 'stretchesMs'>, ms: number, stretchesMs: Point['stretchesMs']): void {
