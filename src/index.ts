@@ -10,7 +10,7 @@ import { clusterOptions } from './fleet/from-config.ts';
 import type { Cluster } from './fleet/types.ts';
 import { type CostAwareStart, startCostAware } from './lab/calibrate.ts';
 import { loadArchitecture } from './model/load.ts';
-import { withProbes } from './platform/node/kept-probes.ts';
+import { withProbes } from './platform/node/cached-probes.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
 export type { Mode } from './config/modes.ts';

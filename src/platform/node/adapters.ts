@@ -1,14 +1,14 @@
 /**
  * Finds this machine's adapters and chooses one for the process. Probing runs in child processes, because a process
- * cannot change its driver once selected. Results are cached on disk (kept-probes.ts).
+ * cannot change its driver once selected. Results are cached on disk (cached-probes.ts).
  */
 import type { ExecFileException } from 'node:child_process';
 import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
+import { cachedProbe, cacheProbe, machineNow } from './cached-probes.ts';
 import { type Driver, driverPresent, driversNamed, type ProbedAdapter, selectDriver } from './drivers.ts';
-import { keepProbe, keptProbe, machineNow } from './kept-probes.ts';
 import { bundled } from './paths.ts';
 
 export type ProbeResult =
@@ -34,13 +34,13 @@ export function probeDriver(driver: Driver, name: string | null = null): Promise
 
 async function probeUnlessKept(driver: Driver): Promise<ProbeResult> {
   const machine = machineNow();
-  const adapter = keptProbe(driver, machine);
+  const adapter = cachedProbe(driver, machine);
   return adapter ? { driver, adapter, error: null } : probeAndKeep(driver, machine);
 }
 
 async function probeAndKeep(driver: Driver, machine: string | null): Promise<ProbeResult> {
   const result = await probe(driver, null);
-  if (result.adapter) await keepProbe(driver, machine, result.adapter);
+  if (result.adapter) await cacheProbe(driver, machine, result.adapter);
   return result;
 }
 

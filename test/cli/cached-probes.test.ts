@@ -3,8 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AdapterError, ConfigError } from '../../src/errors.ts';
+import { cachedProbe, cacheProbe, machineNow, withProbes } from '../../src/platform/node/cached-probes.ts';
 import type { ProbedAdapter } from '../../src/platform/node/drivers.ts';
-import { keepProbe, keptProbe, machineNow, withProbes } from '../../src/platform/node/kept-probes.ts';
 import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
 const adapter: ProbedAdapter = {
@@ -32,37 +32,37 @@ afterEach(() => {
 
 describe('the result of a probe', () => {
   it('is kept by driver, for the same state of the machine', async () => {
-    expect(keptProbe('system', 'm', file)).toBeNull();
-    expect(await keepProbe('system', 'm', adapter, file)).toBe(true);
-    expect(await keepProbe('lavapipe', 'm', { ...adapter, software: true }, file)).toBe(true);
-    expect(keptProbe('system', 'm', file)).toEqual(adapter);
-    expect(keptProbe('lavapipe', 'm', file)?.software).toBe(true);
-    expect(keptProbe('swiftshader', 'm', file)).toBeNull();
-    expect(keptProbe('system', 'another', file)).toBeNull();
+    expect(cachedProbe('system', 'm', file)).toBeNull();
+    expect(await cacheProbe('system', 'm', adapter, file)).toBe(true);
+    expect(await cacheProbe('lavapipe', 'm', { ...adapter, software: true }, file)).toBe(true);
+    expect(cachedProbe('system', 'm', file)).toEqual(adapter);
+    expect(cachedProbe('lavapipe', 'm', file)?.software).toBe(true);
+    expect(cachedProbe('swiftshader', 'm', file)).toBeNull();
+    expect(cachedProbe('system', 'another', file)).toBeNull();
   });
 
   it('is kept for each driver if several are probed at once', async () => {
     const drivers = ['system', 'lavapipe', 'swiftshader'] as const;
-    const kept = drivers.map((driver) => keepProbe(driver, 'm', { ...adapter, name: driver }, file));
-    expect(await Promise.all(kept)).toEqual([true, true, true]);
-    expect(drivers.map((driver) => keptProbe(driver, 'm', file)?.name)).toEqual(drivers);
+    const cached = drivers.map((driver) => cacheProbe(driver, 'm', { ...adapter, name: driver }, file));
+    expect(await Promise.all(cached)).toEqual([true, true, true]);
+    expect(drivers.map((driver) => cachedProbe(driver, 'm', file)?.name)).toEqual(drivers);
   });
 
   it('is forgotten only if a start fails with an AdapterError', async () => {
-    await keepProbe('system', 'm', adapter, file);
+    await cacheProbe('system', 'm', adapter, file);
     const fails = (error: Error) => withProbes(() => Promise.reject(error), file);
     await expect(fails(new ConfigError('wrong'))).rejects.toThrow('wrong');
     expect(await withProbes(async () => 'started', file)).toBe('started');
-    expect(keptProbe('system', 'm', file)).toEqual(adapter);
+    expect(cachedProbe('system', 'm', file)).toEqual(adapter);
     await expect(fails(new AdapterError('gone'))).rejects.toThrow('gone');
-    expect(keptProbe('system', 'm', file)).toBeNull();
+    expect(cachedProbe('system', 'm', file)).toBeNull();
   });
 
   it('is not kept if the machine cannot be identified or nothing can be written', async () => {
-    expect(await keepProbe('system', null, adapter, file)).toBe(false);
-    expect(keptProbe('system', null, file)).toBeNull();
+    expect(await cacheProbe('system', null, adapter, file)).toBe(false);
+    expect(cachedProbe('system', null, file)).toBeNull();
     writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
-    expect(await keepProbe('system', 'm', adapter, file)).toBe(false);
+    expect(await cacheProbe('system', 'm', adapter, file)).toBe(false);
   });
 
   it('may fail to be removed without hiding why the start failed', async () => {
@@ -78,9 +78,9 @@ describe('the result of a probe', () => {
   ])('is not read but replaced if the file contains %s', async (content) => {
     mkdirSync(path.dirname(file));
     writeFileSync(file, content);
-    expect(keptProbe('system', 'm', file)).toBeNull();
-    expect(await keepProbe('system', 'm', adapter, file)).toBe(true);
-    expect(keptProbe('system', 'm', file)).toEqual(adapter);
+    expect(cachedProbe('system', 'm', file)).toBeNull();
+    expect(await cacheProbe('system', 'm', adapter, file)).toBe(true);
+    expect(cachedProbe('system', 'm', file)).toEqual(adapter);
   });
 });
 
@@ -140,8 +140,8 @@ it.runIf(process.platform === 'linux')(
     vi.stubEnv('VK_DRIVER_FILES', '/opt/mesa/lvp_icd.json');
     vi.stubEnv('VK_ICD_FILENAMES', undefined);
     const own = { ...adapter, name: 'lavapipe (Mesa 26.0.0)', software: true };
-    await keepProbe('system', machineNow(), own);
-    await keepProbe('swiftshader', machineNow(), { ...adapter, name: 'SwiftShader', software: true });
+    await cacheProbe('system', machineNow(), own);
+    await cacheProbe('swiftshader', machineNow(), { ...adapter, name: 'SwiftShader', software: true });
     // A process chooses its adapter once.
     vi.resetModules();
     const { useAdapter } = await import('../../src/platform/node/adapters.ts');

@@ -17,46 +17,50 @@ import {
 import { packageRoot } from './paths.ts';
 import { homeFolder, userCacheFile, writeUserCache } from './user-cache.ts';
 
-type Kept = Partial<Record<Driver, { machine: string; adapter: ProbedAdapter }>>;
+type CachedProbes = Partial<Record<Driver, { machine: string; adapter: ProbedAdapter }>>;
 
 const VERSION = 1;
-const keptFile = (): string => userCacheFile('adapters.json');
+const cacheFile = (): string => userCacheFile('adapters.json');
 /** Environment variables that a Vulkan loader or lavapipe reads. */
 const SETTINGS = /^(VK_|LP_|XDG_DATA_|LD_LIBRARY_PATH$|KVFERRY_DAWN_ADAPTER$)/;
 const manifestFolders = [...icdFolders, path.join(homeFolder(), '.local', 'share', 'vulkan', 'icd.d')];
 const GPU_DEVICES = /^(nvidia|kfd|dxg|mali)/;
 
 /** null if no result for this state of the machine is cached. */
-export function keptProbe(driver: Driver, machine: string | null, file = keptFile()): ProbedAdapter | null {
-  const kept = machine === null ? undefined : readKept(file)[driver];
-  return kept?.machine === machine ? kept!.adapter : null;
+export function cachedProbe(
+  driver: Driver,
+  machine: string | null,
+  file = cacheFile(),
+): ProbedAdapter | null {
+  const cached = machine === null ? undefined : readCached(file)[driver];
+  return cached?.machine === machine ? cached!.adapter : null;
 }
 
 /** The last write. Never rejects. */
-let keeping: Promise<unknown> = Promise.resolve();
+let writing: Promise<unknown> = Promise.resolve();
 
 /** Returns false if it could not be written: the next run probes again. */
-export async function keepProbe(
+export async function cacheProbe(
   driver: Driver,
   machine: string | null,
   adapter: ProbedAdapter,
-  file = keptFile(),
+  file = cacheFile(),
 ): Promise<boolean> {
   if (machine === null) return false;
   // Drivers are probed concurrently. Writing in turn keeps each one's result.
-  const kept = keeping.then(() => {
-    const probes: Kept = { ...readKept(file), [driver]: { machine, adapter } };
+  const cached = writing.then(() => {
+    const probes: CachedProbes = { ...readCached(file), [driver]: { machine, adapter } };
     return writeUserCache(file, { version: VERSION, probes });
   });
-  keeping = kept;
-  return kept;
+  writing = cached;
+  return cached;
 }
 
 /**
  * Runs `start`, which opens the adapter. An AdapterError may mean that a cached adapter is gone, so the cache is
  * deleted.
  */
-export async function withProbes<T>(start: () => Promise<T>, file = keptFile()): Promise<T> {
+export async function withProbes<T>(start: () => Promise<T>, file = cacheFile()): Promise<T> {
   try {
     return await start();
   } catch (error) {
@@ -73,9 +77,12 @@ function forget(file: string): void {
 }
 
 /** A missing or malformed file counts as empty. */
-function readKept(file: string): Kept {
+function readCached(file: string): CachedProbes {
   try {
-    const { version, probes } = JSON.parse(readFileSync(file, 'utf8')) as { version: number; probes: Kept };
+    const { version, probes } = JSON.parse(readFileSync(file, 'utf8')) as {
+      version: number;
+      probes: CachedProbes;
+    };
     return version === VERSION && probes ? probes : {};
   } catch {
     return {};
