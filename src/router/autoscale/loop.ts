@@ -10,7 +10,7 @@ import type { ScaleTarget } from '../scaling/plan.ts';
 import type { TurnResult } from '../turn-types.ts';
 import { METRICS } from './metrics.ts';
 import { type AutoscaleChoice, autoscalerOf, type BuiltAutoscaler, INTERVAL_MS } from './registry.ts';
-import { ServedTurns } from './served.ts';
+import { ServedTurns } from './served-turns.ts';
 import { type RoleLoad, type ScaleDecision, within } from './types.ts';
 
 export interface RoleDecision extends ScaleDecision {

@@ -1,6 +1,6 @@
 /** Statistics of ended turns for the autoscalers. */
 import { expect, it } from 'vitest';
-import { ServedTurns } from '../../../src/router/autoscale/served.ts';
+import { ServedTurns } from '../../../src/router/autoscale/served-turns.ts';
 import type { RoutedTurn } from '../../../src/router/decision.ts';
 import type { TurnResult } from '../../../src/router/turn-types.ts';
 
