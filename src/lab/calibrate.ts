@@ -132,8 +132,8 @@ function fits(tokens: number, settings: Cluster['settings']): boolean {
  */
 function storedContexts({ settings }: Cluster, contexts: readonly number[]): number[] {
   const { blockSize } = settings;
-  const given = contexts.filter((tokens) => tokens > blockSize);
-  if (given.length >= LEAST_LENGTHS) return contexts.filter((tokens) => tokens >= blockSize);
+  const longEnough = contexts.filter((tokens) => tokens > blockSize);
+  if (longEnough.length >= LEAST_LENGTHS) return contexts.filter((tokens) => tokens >= blockSize);
   return [blockSize + 1, 2 * blockSize + 1].filter((tokens) => fits(tokens, settings));
 }
 

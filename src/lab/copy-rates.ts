@@ -22,7 +22,7 @@ export interface CopyRate {
   /** The holder's half and the reader's half, each while the other engine is idle. */
   alone: HalfCopies;
   /** Each half while the other engine's half runs. */
-  beside: HalfCopies;
+  concurrent: HalfCopies;
   descriptors: number;
 }
 
@@ -36,7 +36,7 @@ export interface CopyRateOptions {
 }
 
 /** Copies per half and round while the other half runs. Several, because the first and last run partly alone. */
-const COPIES_BESIDE = 4;
+const CONCURRENT_COPIES = 4;
 
 /**
  * Alternates the ways of measuring, round by round. Afterwards the engines serve any block to any reader: reconfigure them
@@ -61,7 +61,7 @@ export async function measureCopyRate(
     engines[half].lab.copyByHand({ half, slab, blockIds, chunkBytes, copies, progress });
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
-  const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
+  const concurrent = { out: [] as HandCopy[], in: [] as HandCopy[] };
   // Round 0 is not counted: it includes the handshake and first touches of memory.
   for (let round = 0; round <= options.rounds; round++) {
     const moved = await reader.lab.measureRead(holder.address, pairs);
@@ -69,10 +69,10 @@ export async function measureCopyRate(
       throw new TransferError(`${holder.engineId} to ${reader.engineId}: ${moved.message}`);
     const [out] = (await byHand('out', 1, null)) as [HandCopy];
     const [back] = (await byHand('in', 1, null)) as [HandCopy];
-    const made = new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
+    const shared = new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
     const [outs, backs] = await Promise.all([
-      byHand('out', COPIES_BESIDE, made),
-      byHand('in', COPIES_BESIDE, made),
+      byHand('out', CONCURRENT_COPIES, shared),
+      byHand('in', CONCURRENT_COPIES, shared),
     ]);
     if (round === 0) continue;
     rate.pipelinedMs.push(moved.wallMs);
@@ -80,9 +80,9 @@ export async function measureCopyRate(
     rate.descriptors = moved.descriptors;
     alone.out.push(out);
     alone.in.push(back);
-    beside.out.push(...overlappingCopies(outs, backs));
-    beside.in.push(...overlappingCopies(backs, outs));
+    concurrent.out.push(...overlappingCopies(outs, backs));
+    concurrent.in.push(...overlappingCopies(backs, outs));
   }
   const ends = { from: holder.engineId, to: reader.engineId, bytes: count * blockBytes, chunkBytes };
-  return { ...ends, ...rate, alone, beside };
+  return { ...ends, ...rate, alone, concurrent };
 }

@@ -36,7 +36,7 @@ export async function measureStoreCosts(
 ): Promise<StoreCosts | null> {
   const { mode, prefill, connector, store } = cluster.settings;
   const { blockBytes, slots } = (await cluster.storeStats())!;
-  const contexts = keptTogether(options.contexts, slots, cluster.settings);
+  const contexts = fittingContexts(options.contexts, slots, cluster.settings);
   if (contexts.length < LEAST_LENGTHS) return null;
   const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
   const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
@@ -79,7 +79,7 @@ export async function measureStoreCosts(
 }
 
 /** The shortest contexts, as many as the store can hold at once. */
-function keptTogether(
+function fittingContexts(
   contexts: readonly number[],
   slots: number,
   { blockSize, kvCacheGroups }: Cluster['settings'],

@@ -269,9 +269,9 @@ const NOT_OFFERED =
 /** Throws RequestError if the turn pulled other tokens than planned; the cluster's settings are the cause. */
 function checkPulled(way: SweepWay, { prompt }: TurnResult, contextTokens: number): void {
   const { pulledTokens, noPull } = prompt;
-  const wanted = way === 'pull' ? contextTokens : 0;
-  if (pulledTokens === wanted) return;
+  const expected = way === 'pull' ? contextTokens : 0;
+  if (pulledTokens === expected) return;
   throw new RequestError(
-    `a turn pulled ${pulledTokens} tokens, but must pull ${wanted} to be measured: ${noPull?.reason ?? NOT_OFFERED}`,
+    `a turn pulled ${pulledTokens} tokens, but must pull ${expected} to be measured: ${noPull?.reason ?? NOT_OFFERED}`,
   );
 }

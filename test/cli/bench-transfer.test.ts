@@ -7,13 +7,13 @@ describe('the cost of a pull to decode', () => {
   it('compares steps that overlap the pull with the others', () => {
     // Steps of 10, 10, 14, 12, 10 ms; the pull lies within the third and fourth.
     const steps = stepsAround([0, 10, 20, 34, 46, 56], 25, 40);
-    expect(steps).toEqual({ besideMs: [14, 12], quietMs: [10, 10, 10] });
+    expect(steps).toEqual({ overlappingMs: [14, 12], quietMs: [10, 10, 10] });
     expect(delayMs({ pullMs: 15, ...steps })).toBe(6);
     expect(slowDown({ pullMs: 15, ...steps })).toBeCloseTo(0.3);
   });
 
   it('counts no step that only touches the pull', () => {
-    expect(stepsAround([0, 10, 20, 30], 10, 20)).toEqual({ besideMs: [10], quietMs: [10, 10] });
+    expect(stepsAround([0, 10, 20, 30], 10, 20)).toEqual({ overlappingMs: [10], quietMs: [10, 10] });
   });
 });
 
@@ -28,7 +28,7 @@ describe('the slowest stage', () => {
     pipelinedMs: [10],
     byHandMs: [13],
     alone: { out: copy(4, 2), in: copy(2, 5) },
-    beside: { out: copy(7, 2), in: copy(3, 5) },
+    concurrent: { out: copy(7, 2), in: copy(3, 5) },
   };
 
   it("is one engine's part while the other's runs too, if both share the cores", () => {

@@ -1,7 +1,7 @@
 /** A small trace on real engines: shared prefixes are found, and every mode computes the same logits. */
 import { expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
-import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../src/lab/replay/replay.ts';
+import { planReplay, type ReplayedTrace, replayTrace, traceTotals } from '../../src/lab/replay/replay.ts';
 import { BadLines } from '../../src/workload/traces/bad-lines.ts';
 import { traceTurns } from '../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../src/workload/traces/types.ts';
@@ -36,7 +36,7 @@ it('a replayed trace pulls back answers that D was forced to generate, with the 
     threshold: 1,
   });
   await withCluster({}, async (cluster) => {
-    const totals = await lookThrough(trace);
+    const totals = await traceTotals(trace);
     expect(totals).toMatchObject({ requests: 4, conversations: 2, longest: 8 * 16 + 2 });
     const plan = planReplay(config, { ...testOptions, fleet: cluster.settings.fleet! }, totals);
     const report = await replayTrace(

@@ -14,7 +14,7 @@ import { DEFAULT_CHUNK_BYTES } from '../../transport/chunks.ts';
 import { formatBytes, plural } from '../output/format.ts';
 import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
-import { type DecodeBeside, decodeLines, measureDecodeBeside } from './transfer/decode.ts';
+import { type ConcurrentDecode, decodeLines, measureConcurrentDecode } from './transfer/decode.ts';
 import { slowestStage, stagesMs } from './transfer/stages.ts';
 
 const MIB = 2 ** 20;
@@ -57,10 +57,10 @@ await runBench(async () => {
     const oneBlockRounds = Math.max(options.rounds, ROUNDS_OF_ONE_BLOCK);
     await measure(blockBytes, oneBlockRounds);
     for (const bytes of SIZES) await measure(bytes, options.rounds);
-    const pulls: DecodeBeside[] = [];
+    const pulls: ConcurrentDecode[] = [];
     for (const sequences of DECODING) {
       const pull = { bytes: Math.max(...SIZES), rounds: options.rounds, sequences };
-      pulls.push(await measureDecodeBeside(prefill, decode, numBlocks, pull));
+      pulls.push(await measureConcurrentDecode(prefill, decode, numBlocks, pull));
     }
     const { software } = cluster.info.adapter;
     report(

@@ -4,7 +4,7 @@ import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
-import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
+import { planReplay, type ReplayedTrace, replayTrace, traceTotals } from '../../lab/replay/replay.ts';
 import { ownChecksPass } from '../../report/checks.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -74,7 +74,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const progress = createProgress(deps);
   const maxModelLen = config.maxModelLen ?? architecture.maxModelLen;
   const { trace, passedOver } = await reopenable(config, maxModelLen, context, given);
-  const totals = await lookThrough(trace);
+  const totals = await traceTotals(trace);
   progress.line(
     `${trace.source}: ${plural(totals.requests, 'request')} in ${plural(totals.conversations, 'conversation')}, over ${formatSeconds(totals.lastMs)} at least`,
   );

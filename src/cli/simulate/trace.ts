@@ -3,7 +3,7 @@ import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
-import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
+import { planReplay, traceTotals } from '../../lab/replay/replay.ts';
 import type { Architecture } from '../../model/types.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
@@ -33,7 +33,7 @@ export async function planTrace(
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
     turns.push(turn);
-  const totals = await lookThrough({ source, scale, drawn, open: async () => inMemory(turns) });
+  const totals = await traceTotals({ source, scale, drawn, open: async () => inMemory(turns) });
   // A simulation computes nothing, so its context may exceed the model's.
   const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };

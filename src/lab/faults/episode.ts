@@ -116,8 +116,8 @@ class Episode {
       const id = `storm-${this.#seed}-${number}`;
       this.#conversations.push(id);
       const talk = this.#converse(id, scripts[(this.#seed + number) % scripts.length]!.slice(0, turns));
-      const gone = talk.finally(() => this.#talks.delete(gone));
-      this.#talks.add(gone);
+      const running = talk.finally(() => this.#talks.delete(running));
+      this.#talks.add(running);
     }
   }
 
@@ -141,17 +141,17 @@ class Episode {
   ): Promise<TurnOutcome> {
     const { clock, patienceMs } = this.#deps;
     const { promptTokenIds, sampling } = turn;
-    const given: string[] = [];
-    const ask = async (): Promise<void> => {
+    const received: string[] = [];
+    const receive = async (): Promise<void> => {
       const request = { conversationId, promptTokenIds, sampling, failover: this.#failover };
       for await (const token of this.#deps.cluster.generate({ ...request, signal: open.leave.signal }))
-        given.push(`${token.tokenId}:${token.logitsDigest}`);
+        received.push(`${token.tokenId}:${token.logitsDigest}`);
     };
-    const ended = (): string | null => differs(given, turn.answer);
+    const ended = (): string | null => differs(received, turn.answer);
     try {
-      await within(clock, patienceMs, what, ask());
+      await within(clock, patienceMs, what, receive());
       const wrong =
-        ended() ?? (given.length < turn.answer.length ? 'the answer ended early without an error' : null);
+        ended() ?? (received.length < turn.answer.length ? 'the answer ended early without an error' : null);
       if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
       return 'right';
     } catch (error) {
@@ -189,9 +189,9 @@ class Episode {
 }
 
 /** The first difference between the tokens received and the answer; null: they are a prefix of it. */
-function differs(given: readonly string[], answer: readonly string[]): string | null {
-  const at = given.findIndex((token, i) => token !== answer[i]);
-  return at < 0 ? null : `token ${at} is ${given[at]}, but a single engine gives ${answer[at] ?? 'none'}`;
+function differs(received: readonly string[], answer: readonly string[]): string | null {
+  const at = received.findIndex((token, i) => token !== answer[i]);
+  return at < 0 ? null : `token ${at} is ${received[at]}, but a single engine gives ${answer[at] ?? 'none'}`;
 }
 
 function drawn(

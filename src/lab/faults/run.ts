@@ -8,7 +8,7 @@ import type { ClusterHooks } from '../../fleet/hooks.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import { ATTEMPTS } from '../../transport/deadlines.ts';
 import { type EpisodeDeps, type EpisodeResult, FAULTS_EACH, runEpisode } from './episode.ts';
-import { askAlone } from './script.ts';
+import { generateScripts } from './script.ts';
 import { fewest } from './shrink.ts';
 import { harmedCluster, Storm } from './storm.ts';
 import { Tally } from './tally.ts';
@@ -53,7 +53,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
     storm.attach(harmedCluster(cluster));
-    const scripts = await askAlone(cluster, 1, signal);
+    const scripts = await generateScripts(cluster, 1, signal);
     const tally = new Tally();
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
       // A run with this seed begins with the same episode, so it can be repeated.

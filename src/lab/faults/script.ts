@@ -21,7 +21,11 @@ const OUTPUT_TOKENS = 12;
 export const LONGEST = 40 + (TURNS - 1) * 30 + TURNS * OUTPUT_TOKENS;
 
 /** Generates the scripts on the cluster, which must be idle, in monolithic mode. Leaves it in that mode. */
-export async function askAlone(cluster: EngineCluster, seed: number, signal: AbortSignal): Promise<Script[]> {
+export async function generateScripts(
+  cluster: EngineCluster,
+  seed: number,
+  signal: AbortSignal,
+): Promise<Script[]> {
   const random = seededGenerator(seed);
   const vocabulary = cluster.info.model.vocabSize;
   const fresh = (from: number, to: number): number[] =>

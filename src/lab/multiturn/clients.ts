@@ -203,9 +203,9 @@ class Round {
       const index = pick === 'random' ? random.int(0, active.length - 1) : active.length - 1;
       const [open] = active.splice(index, 1);
       await this.#serve(open!, client, signal);
-      const over =
+      const hasEnded =
         open!.next >= Math.min(turnsOf(open!, this.#options), share.turns ?? Number.POSITIVE_INFINITY);
-      if (!open!.dropped && !over) active.unshift(open!);
+      if (!open!.dropped && !hasEnded) active.unshift(open!);
       else if (share.turns === null) await this.#target.endConversation(open!.conversation.id);
       if (requestRate > 0) await sleep(random.exponential(1000 / requestRate), signal);
     }
@@ -250,7 +250,7 @@ class Round {
 
   #limits({ outputTokens }: BenchTurn): Pick<TurnToSend, 'minTokens' | 'maxTokens'> {
     const { limitTokens } = this.#options;
-    const limit = (given: number): number | null => (given > 0 ? given : given < 0 ? null : outputTokens);
+    const limit = (tokens: number): number | null => (tokens > 0 ? tokens : tokens < 0 ? null : outputTokens);
     return { minTokens: limit(limitTokens.min), maxTokens: limit(limitTokens.max) };
   }
 }

@@ -20,7 +20,7 @@ import {
   UNSCALED_THRESHOLD,
 } from './experiments.ts';
 import { pathChoice } from './paths.ts';
-import { keptNotes, makeBenchReport, type Workload } from './report.ts';
+import { makeBenchReport, persistenceNotes, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
 import { activeOf, asServed, budgetMs, serveOptions } from './settings.ts';
@@ -118,7 +118,7 @@ export async function benchCluster(
     experiments: Object.fromEntries(experiments),
     conversations: session.conversations,
     rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
-    notes: [...scaleNotes(config), ...keptNotes(config, plans), ...session.notes],
+    notes: [...scaleNotes(config), ...persistenceNotes(config, plans), ...session.notes],
     incompleteReason: session.incompleteReason ?? unansweredArm(session.experiments, session.rounds),
     integrity,
     recorderShare: recorder.share,
@@ -131,8 +131,8 @@ function thresholdNote({ pullPolicy, threshold, scale, routing, paths, mode }: R
   if (pullPolicy === 'cost-aware') return '';
   if (threshold !== scaledThreshold(scaleDivisor(scale)!))
     return `, but the threshold is not scaled: ${plural(threshold, 'token')}, as given`;
-  const beside = routing.length === 1 && paths === null && mode.includes('bidirectional');
-  return `, and so is the threshold: ${plural(threshold, 'token')}${beside ? `; vLLM's unscaled ${UNSCALED_THRESHOLD} has a row of its own` : ''}`;
+  const withUnscaled = routing.length === 1 && paths === null && mode.includes('bidirectional');
+  return `, and so is the threshold: ${plural(threshold, 'token')}${withUnscaled ? `; vLLM's unscaled ${UNSCALED_THRESHOLD} has a row of its own` : ''}`;
 }
 
 function scaleNotes(config: RunConfig): string[] {

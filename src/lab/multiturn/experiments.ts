@@ -198,12 +198,12 @@ const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
 /** Adds the title; for the eviction experiment, it says whether the pool can hold all active conversations. */
 function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan {
   const { name, link } = plan;
-  const over = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
-  if (name !== 'eviction') return { ...plan, title: `${TITLES[name]}${over}` };
+  const onLink = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
+  if (name !== 'eviction') return { ...plan, title: `${TITLES[name]}${onLink}` };
   const roomy = plan.pBlocks > activeBlocks;
   const [pools, have] = link === undefined ? ["P's pool is", 'has'] : ['both pools are', 'have'];
   const size = roomy ? `small, but ${have} room` : 'too small';
-  return { ...plan, roomy, title: `${pools} ${size} for all active conversations${over}` };
+  return { ...plan, roomy, title: `${pools} ${size} for all active conversations${onLink}` };
 }
 
 /** Too small for all active conversations, but large enough for one per client. */
@@ -235,10 +235,10 @@ function armsOf(config: RunConfig, choice: ArmChoice): Arm[] {
   if (config.routing.length > 1) return policyArms(config);
   const arms = modeArms(config, choice);
   if (!choice.windows) return arms;
-  const allKept = choice.extra
+  const allKv = choice.extra
     ? [keepingAll(arms.find(({ mode }) => mode === 'bidirectional') ?? arms[0]!)]
     : [];
-  return [...arms.map((arm) => ({ ...arm, allFullKv: false })), ...allKept];
+  return [...arms.map((arm) => ({ ...arm, allFullKv: false })), ...allKv];
 }
 
 const keepingAll = (arm: Arm): Arm => ({

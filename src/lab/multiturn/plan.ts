@@ -93,7 +93,7 @@ export const predictRoundMs = (
     .reduce((sum, ms) => sum + ms, 0);
 
 /** The largest part of the workload of which `rounds` rounds fit: the first of cuts() that fits, or the last. */
-export function whatFits(
+export function fittingConversations(
   conversations: readonly BenchConversation[],
   predictMs: (some: readonly BenchConversation[]) => number,
   options: { numClients: number; rounds: number; leftMs: number },

@@ -44,8 +44,8 @@ export function makeBenchReport(
   spentMs: number,
 ): BenchReport {
   const { experiments, conversations, incompleteReason, recorderShare } = served;
-  const asked = asServed(conversations, config);
-  const turns = asked.flatMap((conversation) => conversation.turns);
+  const inputs = asServed(conversations, config);
+  const turns = inputs.flatMap((conversation) => conversation.turns);
   return {
     ...makeHead('bench', source, served.adapter),
     complete: incompleteReason === null,
@@ -60,7 +60,7 @@ export function makeBenchReport(
       max_active_conversations: Math.min(activeOf(config), conversations.length),
       conversations: conversations.length,
       requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
-      prompt_tokens: promptTokens(asked),
+      prompt_tokens: promptTokens(inputs),
       output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
       generation: { ...workload.generation },
     },
@@ -101,7 +101,7 @@ function mainExperiment(
 }
 
 /** The note about tiers below a store's memory: unlike the memory, they are not emptied between modes. */
-export function keptNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
+export function persistenceNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
   const { storeDir, storeUrl } = config;
   if ((storeDir === null && storeUrl === null) || plans.every(({ arms }) => arms.length < 2)) return [];
   return [

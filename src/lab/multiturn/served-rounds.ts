@@ -4,7 +4,7 @@ import { countError, runtimeOf, type ServedRound } from './clients.ts';
 import type { Arm } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';
 
-export class KeptRounds {
+export class ServedRounds {
   readonly #rounds: Map<Arm, ArmRound[]>;
   #underWay: ({ arm: Arm } & Omit<ServedRound, 'runtimeMs'>) | null = null;
 
@@ -39,9 +39,10 @@ export class KeptRounds {
   }
 
   /** The rounds that every arm completed. If there is none: the first round as far as it was served. */
-  whole(): Map<Arm, ArmRound[]> {
-    const whole = Math.min(...[...this.#rounds.values()].map((rounds) => rounds.length));
-    if (whole > 0) return new Map([...this.#rounds].map(([arm, rounds]) => [arm, rounds.slice(0, whole)]));
+  comparable(): Map<Arm, ArmRound[]> {
+    const completed = Math.min(...[...this.#rounds.values()].map((rounds) => rounds.length));
+    if (completed > 0)
+      return new Map([...this.#rounds].map(([arm, rounds]) => [arm, rounds.slice(0, completed)]));
     if (!this.#underWay) return this.#rounds;
     const { arm, requests, errors } = this.#underWay;
     const served = { round: 1, requests, errors, runtimeMs: runtimeOf(requests), counters: null };

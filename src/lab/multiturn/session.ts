@@ -9,9 +9,17 @@ import { timerMs } from '../../platform/clock.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
-import { KeptRounds } from './kept-rounds.ts';
-import { type Cost, fitCost, LEAST_ROUNDS, mostTurns, nextRound, predictRoundMs, whatFits } from './plan.ts';
+import {
+  type Cost,
+  fitCost,
+  fittingConversations,
+  LEAST_ROUNDS,
+  mostTurns,
+  nextRound,
+  predictRoundMs,
+} from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
+import { ServedRounds } from './served-rounds.ts';
 import type { BenchTarget } from './target.ts';
 
 export interface SessionOptions extends ServeOptions {
@@ -69,7 +77,7 @@ export async function runSession(
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
   const { now, deadlineMs } = options;
-  const served = new KeptRounds(planned.flatMap(({ arms }) => arms));
+  const served = new ServedRounds(planned.flatMap(({ arms }) => arms));
   const notes: string[] = [];
   const leftMs = (): number =>
     deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
@@ -86,14 +94,14 @@ export async function runSession(
     return {
       experiments,
       conversations,
-      rounds: withoutOthers(served.whole(), conversations),
+      rounds: withoutOthers(served.comparable(), conversations),
       incompleteReason,
       notes,
     };
   };
   try {
     conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
-    notes.push(...whatWasCut(all, conversations, leastRounds));
+    notes.push(...cutNotes(all, conversations, leastRounds));
     experiments = options.fitPools(conversations);
     if (experiments.some(({ roomy }) => roomy)) notes.push(NOT_TIGHT);
     while (roundsMs.length < mostRounds) {
@@ -145,31 +153,31 @@ export async function runSession(
       }
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
-      const over = roundsMs.length;
-      const fitting = deadlineMs === null ? mostRounds : over + Math.floor(leftMs() / expected);
+      const completed = roundsMs.length;
+      const fitting = deadlineMs === null ? mostRounds : completed + Math.floor(leftMs() / expected);
       // Conversations are dropped before rounds, until the fewest rounds fit.
       const planned = Math.min(mostRounds, Math.max(fitting, leastRounds));
-      watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
+      watcher.planned(planned, planned > fitting ? leftMs() / (planned - completed) : expected);
     }
     if (deadlineMs === null || roundsMs.length >= leastRounds) return result(null);
     return result(outOfTime(roundsMs.length, leastRounds));
   } catch (error) {
     if (options.signal.aborted) return result('interrupted');
     if (!time.signal.aborted) throw error;
-    const whole = roundsMs.length;
+    const completed = roundsMs.length;
     notes.push(
-      `Round ${whole + 1} was aborted when the budget ended${whole > 0 ? '; it is not counted' : ''}.`,
+      `Round ${completed + 1} was aborted when the budget ended${completed > 0 ? '; it is not counted' : ''}.`,
     );
-    if (whole >= leastRounds) return result(null);
-    return result(outOfTime(whole, leastRounds));
+    if (completed >= leastRounds) return result(null);
+    return result(outOfTime(completed, leastRounds));
   } finally {
     if (timer) clearTimeout(timer);
     await target.settled();
   }
 }
 
-const outOfTime = (rounds: number, wanted: number): string =>
-  `the budget was enough for ${plural(rounds, 'whole round')} of ${wanted}: give a larger --budget, or fewer requests (--max-num-requests)`;
+const outOfTime = (rounds: number, required: number): string =>
+  `the budget was enough for ${plural(rounds, 'whole round')} of ${required}: give a larger --budget, or fewer requests (--max-num-requests)`;
 
 const OUT_OF_TIME = new Error('the budget is used up');
 
@@ -215,11 +223,13 @@ async function trial(
     const spaced = { ...cost, turnMs: cost.turnMs + gapMs };
     const clients = Math.min(numClients, options.maxActive);
     // Warm-up turns take as long as others.
-    const asked = requestsOf(some, { ...options, warmupStep: false });
-    return (predictRoundMs(served, experiments, spaced, clients) * asked) / turns;
+    const numRequests = requestsOf(some, { ...options, warmupStep: false });
+    return (predictRoundMs(served, experiments, spaced, clients) * numRequests) / turns;
   };
   const chosen =
-    deadlineMs === null ? all : whatFits(all, predictMs, { numClients, rounds, leftMs: leftMs() });
+    deadlineMs === null
+      ? all
+      : fittingConversations(all, predictMs, { numClients, rounds, leftMs: leftMs() });
   const roundMs = predictMs(chosen);
   watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
@@ -230,19 +240,19 @@ async function trial(
 const NOT_TIGHT =
   'There are no more active conversations than clients, so the smallest usable pool holds them all and nothing is evicted. To measure eviction, give --max-active-conversations above --num-clients, and a --budget that is enough for that many.';
 
-function whatWasCut(
+function cutNotes(
   all: readonly BenchConversation[],
-  kept: readonly BenchConversation[],
+  chosen: readonly BenchConversation[],
   rounds: number,
 ): string[] {
   const why = `${plural(rounds, 'round')} with more would not fit the budget`;
-  const some = all.slice(0, kept.length);
-  if (mostTurns(kept) < mostTurns(some))
+  const some = all.slice(0, chosen.length);
+  if (mostTurns(chosen) < mostTurns(some))
     return [
-      `Cut: ${kept.length} of ${plural(all.length, 'conversation')}, and ${mostTurns(kept)} turns of up to ${mostTurns(some)}: ${why}.`,
+      `Cut: ${chosen.length} of ${plural(all.length, 'conversation')}, and ${mostTurns(chosen)} turns of up to ${mostTurns(some)}: ${why}.`,
     ];
-  if (kept.length < all.length)
-    return [`Cut: ${kept.length} of ${plural(all.length, 'conversation')}: ${why}.`];
+  if (chosen.length < all.length)
+    return [`Cut: ${chosen.length} of ${plural(all.length, 'conversation')}: ${why}.`];
   return [];
 }
 
@@ -251,8 +261,8 @@ function withoutOthers(
   served: ReadonlyMap<Arm, readonly ArmRound[]>,
   conversations: readonly BenchConversation[],
 ): Map<Arm, readonly ArmRound[]> {
-  const kept = new Set(conversations.map(({ id }) => id));
-  const among = ({ sample }: MeasuredRequest): boolean => kept.has(sample.conversation_id);
+  const ids = new Set(conversations.map(({ id }) => id));
+  const among = ({ sample }: MeasuredRequest): boolean => ids.has(sample.conversation_id);
   return new Map(
     [...served].map(([arm, rounds]) => [
       arm,

@@ -20,8 +20,8 @@ export function asServed(
     maxTurns,
   }: Pick<RunConfig, 'limitMaxTokens' | 'maxTokens' | 'maxTurns'>,
 ): readonly BenchConversation[] {
-  const outputOf = (given: number | null): number | null =>
-    limit > 0 ? limit : limit < 0 ? maxTokens : given;
+  const outputOf = (tokens: number | null): number | null =>
+    limit > 0 ? limit : limit < 0 ? maxTokens : tokens;
   return conversations.map((conversation) => ({
     ...conversation,
     turns: conversation.turns

@@ -12,9 +12,9 @@ import type { DrawnArrivals, TraceScale, TraceTurn } from '../../workload/traces
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
 import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
-import { KeptRounds } from '../multiturn/kept-rounds.ts';
-import { keptNotes } from '../multiturn/report.ts';
+import { persistenceNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
+import { ServedRounds } from '../multiturn/served-rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
 import { summariseExperiment, unansweredArm } from '../multiturn/summary.ts';
 import { needBlocks, poolFor } from '../pools.ts';
@@ -43,7 +43,7 @@ export interface TraceTotals {
 }
 
 /** Reads the whole trace. Throws what reading throws, for bad lines and for lengths beyond the context. */
-export async function lookThrough(trace: ReplayedTrace): Promise<TraceTotals> {
+export async function traceTotals(trace: ReplayedTrace): Promise<TraceTotals> {
   const totals = { requests: 0, conversations: 0, promptTokens: 0, outputTokens: 0, longest: 0, lastMs: 0 };
   for await (const { arrival, inputTokens, outputTokens } of await trace.open()) {
     totals.requests++;
@@ -122,8 +122,8 @@ export async function replayTrace(
   const { temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
-  const served = new KeptRounds(plan.arms);
-  const notes = [describeScale(trace.scale, trace.drawn), ...keptNotes(config, [plan])];
+  const served = new ServedRounds(plan.arms);
+  const notes = [describeScale(trace.scale, trace.drawn), ...persistenceNotes(config, [plan])];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });
@@ -157,7 +157,7 @@ export async function replayTrace(
       }
     }
   }
-  const rounds = served.whole();
+  const rounds = served.comparable();
   incompleteReason ??= unansweredArm([plan], rounds);
   await target.settled();
   const recorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), now() - servedFromMs, now);

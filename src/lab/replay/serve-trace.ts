@@ -74,11 +74,11 @@ export async function serveTrace(
       if (waitMs === null || waitMs > 0) {
         const woken = new AbortController();
         const until = AbortSignal.any([either, woken.signal]);
-        const told = new Promise<void>((resolve) => {
+        const newsArrived = new Promise<void>((resolve) => {
           news = resolve;
           either.addEventListener('abort', () => resolve(), { once: true, signal: woken.signal });
         });
-        await (waitMs === null ? told : Promise.race([told, sleep(waitMs, until)]));
+        await (waitMs === null ? newsArrived : Promise.race([newsArrived, sleep(waitMs, until)]));
         woken.abort();
         continue;
       }

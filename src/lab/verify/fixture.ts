@@ -77,10 +77,10 @@ export async function checkFixture(
         return computeInChunks(model, tokenIds, chunks, blockIds, signal);
       };
       const single = await run(0, 'one token at a time', [1]);
-      const whole = await run(1, 'all at once', [tokenIds.length]);
+      const unchunked = await run(1, 'all at once', [tokenIds.length]);
       const odd = await run(2, 'in odd chunks', ODD_CHUNKS);
       chunkDifference =
-        difference(model, 'one chunk', whole, single, tokenIds.length) ??
+        difference(model, 'one chunk', unchunked, single, tokenIds.length) ??
         difference(model, `chunks of ${ODD_CHUNKS.join(', ')}`, odd, single, tokenIds.length);
       return fixtureRun(model, single, tokenIds.length);
     } finally {

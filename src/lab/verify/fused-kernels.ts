@@ -55,8 +55,8 @@ export const fused = (name: string, form: AdapterForm): KernelCheck => ({
         const { q, cache } = turnedRows(narrow, qkv.expected, null);
         for (const [foundQ, foundCache] of qkv.written) {
           found('q', largestError(new Float32Array(foundQ!), q));
-          const kept = loaded(foundCache!, dtype, cache.length);
-          found('K and V', largestError(kept, cache), product + (dtype === 'f16' ? HALF_BOUND : 0));
+          const cached = loaded(foundCache!, dtype, cache.length);
+          found('K and V', largestError(cached, cache), product + (dtype === 'f16' ? HALF_BOUND : 0));
         }
       } else found('q, k and v', worstOf(qkv));
       const gateUp = await normedProduct(bench, narrow, 'gate up', kernels.gateUp, dtype, random);

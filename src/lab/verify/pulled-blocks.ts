@@ -88,7 +88,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
         if (!(cluster instanceof EngineCluster))
           throw new InternalError('this cluster does not allow its engines to be driven separately');
         const layout = kvLayout(architecture, blockSize, kvDtype);
-        const seen: PulledTurns[] = [];
+        const served: PulledTurns[] = [];
         for (const [index, { prompt, output, added }] of lengths.entries()) {
           signal.throwIfAborted();
           say(`conversation ${index + 1} of ${lengths.length}`);
@@ -100,13 +100,13 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
             addedTokenIds: ids.slice(prompt),
           });
           oracle.compare(layout, turns.promptTokenIds, turns.pulledBlocks);
-          seen.push(turns);
+          served.push(turns);
         }
         await end(cluster);
         const halves = cluster.info.adapter.arithmetic === 'f16';
         const tolerance =
           TOLERANCE[kvDtype] + (halves ? productTolerance(layout.numLayers, oracle.largest) : 0);
-        return judge(layout, seen, oracle, tolerance);
+        return judge(layout, served, oracle, tolerance);
       } finally {
         await cluster.close();
       }
@@ -166,17 +166,17 @@ async function end(cluster: EngineCluster): Promise<void> {
 
 function judge(
   layout: KvLayout,
-  seen: readonly PulledTurns[],
+  served: readonly PulledTurns[],
   oracle: Awaited<ReturnType<typeof oracleFor>>,
   tolerance: number,
 ): CheckResult {
-  const failure = seen.flatMap(({ failures }, i) =>
+  const failure = served.flatMap(({ failures }, i) =>
     failures.map((why) => `conversation ${i + 1}: ${why}`),
   )[0];
   const sum = (value: (turns: PulledTurns) => number): number =>
-    seen.reduce((n, turns) => n + value(turns), 0);
+    served.reduce((n, turns) => n + value(turns), 0);
   const moved =
-    `${plural(seen.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
+    `${plural(served.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
     `${plural(
       sum((t) => t.pulledBlockCount),
       'block',

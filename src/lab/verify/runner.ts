@@ -64,17 +64,19 @@ async function gather(
   { group, provider, skip }: GroupPlan,
   environment: CheckEnvironment,
 ): Promise<readonly Check[] | Verdict> {
-  const whole = { group, name: CHECK_GROUPS[group], ms: 0 };
-  if (skip !== null) return { ...whole, status: 'skipped', detail: skip };
+  const groupCheck = { group, name: CHECK_GROUPS[group], ms: 0 };
+  if (skip !== null) return { ...groupCheck, status: 'skipped', detail: skip };
   if (!provider) {
-    return { ...whole, status: 'failed', detail: 'this build has no such checks: nothing was checked' };
+    return { ...groupCheck, status: 'failed', detail: 'this build has no such checks: nothing was checked' };
   }
   try {
     const checks = await provider(environment);
-    return checks.length > 0 ? checks : { ...whole, status: 'failed', detail: 'there was nothing to check' };
+    return checks.length > 0
+      ? checks
+      : { ...groupCheck, status: 'failed', detail: 'there was nothing to check' };
   } catch (error) {
     if (error instanceof ConfigError || error instanceof ModelError) throw error;
-    return { ...whole, status: 'failed', detail: messageOf(error) };
+    return { ...groupCheck, status: 'failed', detail: messageOf(error) };
   }
 }
 

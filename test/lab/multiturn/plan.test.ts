@@ -7,7 +7,7 @@ import {
   planExperiments,
   sizeOf,
 } from '../../../src/lab/multiturn/experiments.ts';
-import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/lab/multiturn/plan.ts';
+import { fitCost, fittingConversations, nextRound, predictRoundMs } from '../../../src/lab/multiturn/plan.ts';
 import { asServed } from '../../../src/lab/multiturn/settings.ts';
 import type { MeasuredRequest } from '../../../src/measure/summaries/bench-summary.ts';
 import { generateConversations } from '../../../src/workload/generate.ts';
@@ -140,7 +140,7 @@ describe('a time budget', () => {
 
   test('fits more conversations the longer it is, with a predicted time within it', () => {
     const counts = [100, 300, 600, 1200, 3600].map((seconds) => {
-      const chosen = whatFits(conversations, predictMs, options(seconds * 1000));
+      const chosen = fittingConversations(conversations, predictMs, options(seconds * 1000));
       if (chosen.length > 2)
         expect(3 * predictRoundMs(chosen, plans, cost, 2)).toBeLessThanOrEqual(seconds * 1000);
       return chosen.length;
@@ -152,7 +152,7 @@ describe('a time budget', () => {
 
   test('cuts conversations and turns step by step, down to two conversations of two turns', () => {
     const shape = (leftMs: number) => {
-      const chosen = whatFits(conversations, predictMs, options(leftMs));
+      const chosen = fittingConversations(conversations, predictMs, options(leftMs));
       return { count: chosen.length, turns: Math.max(...chosen.map((each) => each.turns.length)) };
     };
     expect(shape(1)).toEqual({ count: 2, turns: 2 });
@@ -177,9 +177,9 @@ describe('a time budget', () => {
       if (predicted > 200 * many.length) throw new Error(`still ${some.length} conversations`);
       return some.length;
     };
-    expect(whatFits(many, predictMs, options(1))).toHaveLength(2);
+    expect(fittingConversations(many, predictMs, options(1))).toHaveLength(2);
     predicted = 0;
-    const fitting = whatFits(many, predictMs, options(3 * 1000)).length;
+    const fitting = fittingConversations(many, predictMs, options(3 * 1000)).length;
     expect(fitting).toBeLessThanOrEqual(850);
     expect(fitting).toBeGreaterThanOrEqual(0.98 * 850);
   });

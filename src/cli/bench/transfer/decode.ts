@@ -11,19 +11,19 @@ import { formatBytes, formatInterval, formatMs } from '../../output/format.ts';
 import { plainStyle, renderTable, right } from '../../output/table.ts';
 import { halfMs } from './stages.ts';
 
-export interface DecodeBeside {
+export interface ConcurrentDecode {
   sequences: number;
   bytes: number;
-  pulls: PullBeside[];
+  pulls: ConcurrentPull[];
   /** Milliseconds of the holder's stages alone for the same blocks, from some copies after each round. */
   holderMs: number[];
 }
 
 /** Milliseconds. */
-export interface PullBeside {
+export interface ConcurrentPull {
   pullMs: number;
   /** Durations of steps that overlap the pull. */
-  besideMs: number[];
+  overlappingMs: number[];
   /** Durations of steps of the same requests just before and after it. */
   quietMs: number[];
 }
@@ -48,12 +48,12 @@ const TOO_SLOW = `D generated ${MOST_TOKENS} tokens before ${PULLS_A_ROUND} conc
 const SETTLING_STEPS = 3;
 
 /** Leaves the engines ready to serve. */
-export async function measureDecodeBeside(
+export async function measureConcurrentDecode(
   reader: ThreadEngine,
   holder: ThreadEngine,
   numBlocks: number,
   { bytes, rounds, sequences }: PullPlan,
-): Promise<DecodeBeside> {
+): Promise<ConcurrentDecode> {
   const count = Math.min(numBlocks - 1, Math.round(bytes / holder.started.blockBytes));
   const pairs: BlockPair[] = Array.from({ length: count }, (_, i) => ({
     group: 0,
@@ -61,7 +61,7 @@ export async function measureDecodeBeside(
     local: i + 1,
   }));
   await holder.lab.serveAnyBlock();
-  const pulls: PullBeside[] = [];
+  const pulls: ConcurrentPull[] = [];
   const holderMs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const steps = new Steps(holder);
@@ -101,7 +101,7 @@ class Steps {
   #requestIds: string[] = [];
   #sequences = 0;
   /** Why no more steps will come. */
-  #over: KvferryError | null = null;
+  #failure: KvferryError | null = null;
   #wake: () => void = () => {};
   #stop: () => void = () => {};
 
@@ -112,9 +112,9 @@ class Steps {
   async begin(sequences: number, name: string): Promise<void> {
     this.#sequences = sequences;
     this.#stop = this.#engine.onEvent((event) => {
-      if (event.kind === 'dead') this.#over = fromWire(event.error);
+      if (event.kind === 'dead') this.#failure = fromWire(event.error);
       if (event.kind === 'outputs') {
-        if (event.outputs.some(({ finish }) => finish)) this.#over = new TransferError(TOO_SLOW);
+        if (event.outputs.some(({ finish }) => finish)) this.#failure = new TransferError(TOO_SLOW);
         // In a step with fewer outputs a prompt was still being computed.
         if (event.outputs.length >= this.#sequences) this.#atMs.push(event.atMs);
       }
@@ -139,9 +139,9 @@ class Steps {
 
   /** Resolves after that many more steps. Throws if the requests or the engine end before. */
   async more(steps: number): Promise<void> {
-    const wanted = this.#atMs.length + steps;
-    while (this.#atMs.length < wanted) {
-      if (this.#over) throw this.#over;
+    const target = this.#atMs.length + steps;
+    while (this.#atMs.length < target) {
+      if (this.#failure) throw this.#failure;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
@@ -165,43 +165,43 @@ export function stepsAround(
   endsMs: readonly number[],
   startMs: number,
   endMs: number,
-): { besideMs: number[]; quietMs: number[] } {
-  const besideMs: number[] = [];
+): { overlappingMs: number[]; quietMs: number[] } {
+  const overlappingMs: number[] = [];
   const quietMs: number[] = [];
   for (let i = 1; i < endsMs.length; i++) {
     const from = endsMs[i - 1]!;
     const to = endsMs[i]!;
-    (to > startMs && from < endMs ? besideMs : quietMs).push(to - from);
+    (to > startMs && from < endMs ? overlappingMs : quietMs).push(to - from);
   }
-  return { besideMs, quietMs };
+  return { overlappingMs, quietMs };
 }
 
 /** Milliseconds that overlapping steps took in addition to the same number of undisturbed steps around them. */
-export function delayMs({ besideMs, quietMs }: PullBeside): number {
+export function delayMs({ overlappingMs, quietMs }: ConcurrentPull): number {
   const quiet = median(quietMs);
-  return besideMs.reduce((sum, ms) => sum + ms - quiet, 0);
+  return overlappingMs.reduce((sum, ms) => sum + ms - quiet, 0);
 }
 
 /** Relative slowdown of an overlapping step compared with an undisturbed one: 0.2 is a fifth. */
-export function slowDown(pull: PullBeside): number {
-  return delayMs(pull) / (pull.besideMs.length * median(pull.quietMs));
+export function slowDown(pull: ConcurrentPull): number {
+  return delayMs(pull) / (pull.overlappingMs.length * median(pull.quietMs));
 }
 
-export function decodeLines(measured: readonly DecodeBeside[], software: boolean): string[] {
+export function decodeLines(measured: readonly ConcurrentDecode[], software: boolean): string[] {
   const columns = [
     ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // Independent of what was decoded.
   const alone = median(measured.flatMap(({ holderMs }) => holderMs));
   const rows = measured.map(({ sequences, pulls }) => {
-    const of = (value: (pull: PullBeside) => number): number => median(pulls.map(value));
+    const of = (value: (pull: ConcurrentPull) => number): number => median(pulls.map(value));
     const delays = pulls.map(delayMs);
     const delay = { value: median(delays), low: quantile(delays, 0.25), high: quantile(delays, 0.75) };
     return [
       String(sequences),
       formatMs(of(({ pullMs }) => pullMs)),
       formatMs(of(({ quietMs }) => median(quietMs))),
-      of(({ besideMs }) => besideMs.length).toFixed(0),
+      of(({ overlappingMs }) => overlappingMs.length).toFixed(0),
       `${Math.round(of(slowDown) * 100)}%`,
       formatInterval(delay, formatMs),
       formatMs(alone),

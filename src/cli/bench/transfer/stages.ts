@@ -4,20 +4,20 @@ import { median } from '../../../measure/statistics.ts';
 import type { HandCopy } from '../../../transport/by-hand.ts';
 
 /** Median milliseconds per stage for the rate's bytes; 'beside' are an engine's two stages while the other engine's run. */
-export function stagesMs({ alone, beside }: CopyRate): Record<StageName, number> {
+export function stagesMs({ alone, concurrent }: CopyRate): Record<StageName, number> {
   return {
     'dev→map': medianOf(alone.out, ({ deviceMs }) => deviceMs),
     'map→slab': medianOf(alone.out, ({ slabMs }) => slabMs),
     'slab→map': medianOf(alone.in, ({ slabMs }) => slabMs),
     'map→dev': medianOf(alone.in, ({ deviceMs }) => deviceMs),
-    'out beside': medianOf(beside.out, halfMs),
-    'in beside': medianOf(beside.in, halfMs),
+    'out beside': medianOf(concurrent.out, halfMs),
+    'in beside': medianOf(concurrent.in, halfMs),
   };
 }
 
 export type StageName = 'dev→map' | 'map→slab' | 'slab→map' | 'map→dev' | 'out beside' | 'in beside';
 
-const BESIDE: readonly StageName[] = ['out beside', 'in beside'];
+const CONCURRENT: readonly StageName[] = ['out beside', 'in beside'];
 const ALONE: readonly StageName[] = ['dev→map', 'map→slab', 'slab→map', 'map→dev'];
 
 /**
@@ -26,7 +26,7 @@ const ALONE: readonly StageName[] = ['dev→map', 'map→slab', 'slab→map', 'm
  */
 export function slowestStage(rate: CopyRate, software: boolean): { name: StageName; ms: number } {
   const ms = stagesMs(rate);
-  const names = software ? BESIDE : ALONE;
+  const names = software ? CONCURRENT : ALONE;
   const name = names.reduce((slowest, each) => (ms[each] > ms[slowest] ? each : slowest));
   return { name, ms: ms[name] };
 }
