@@ -24,7 +24,14 @@ const ALIKE = {
 /** Engines that do both, alone or alongside a roleset of P and D. */
 const COMBINED = { rolesets: [{ both: 2 }] };
 const BESIDE = { rolesets: [{ prefill: 1, decode: 1 }, { both: 1 }] };
+const ODD = {
+  rolesets: [
+    { name: 'a\nmv b c', prefill: 1, decode: 1 },
+    { prefill: 1, decode: 1 },
+  ],
+};
 const FILES = {
+  'odd.json': JSON.stringify(ODD),
   'fleet.json': JSON.stringify(FLEET),
   'alike.json': JSON.stringify(ALIKE),
   'combined.json': JSON.stringify(COMBINED),
@@ -348,6 +355,16 @@ describe('export sglang', () => {
     );
     expect(gateway).toContain('--prefill-policy power_of_two --decode-policy power_of_two');
     expect(text).toContain('--disaggregation-bootstrap-port 8999');
+  });
+
+  it('keeps a name with a line break inside its comment', async () => {
+    const names = ['--served-model-name', 'x\nmv d e,y'];
+    const { text } = await exported('sglang', [
+      ...['--fleet', 'odd.json', '--mode-of-fleet', 'replica', ...names],
+    ]);
+    expect(text).toContain('# gateway of a mv b c');
+    expect(text).toContain('this export uses the first, x mv d e.');
+    expect(text).not.toMatch(/^mv b/m);
   });
 
   it('opens no port twice on one machine', async () => {

@@ -103,7 +103,7 @@ describe('the exported script', () => {
   it("takes the server's ports and names, and contains no key", async () => {
     const script = await exported([
       ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--port', '9000', '--prefill-port', '9100'],
-      ...['--decode-port', '0', '--served-model-name', 'one,two', '--api-key', 'secret'],
+      ...['--decode-port', '0', '--served-model-name', 'one,,two', '--api-key', 'secret'],
     ]);
     const [p, d, proxy, benchmark] = runScript(script).map(({ words }) => words);
     expect([p!, d!].map((words) => wordAfter(words, '--port'))).toEqual(['9100', '8200']);

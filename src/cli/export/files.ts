@@ -11,9 +11,13 @@ export interface ExportFile {
 
 const COLUMNS = 100;
 
+/** A shell or YAML comment; a name with a line break stays inside it. */
+export const comment = (text: string): string => `# ${oneLine(text)}`;
+const oneLine = (text: string): string => text.replace(/\p{Cc}+/gu, ' ');
+
 export function fileText({ remarks, content }: ExportFile): string {
   const comments = remarks.flatMap((remark) => {
-    const [first, ...rest] = wrap(remark, COLUMNS - 4);
+    const [first, ...rest] = wrap(oneLine(remark), COLUMNS - 4);
     return [`# - ${first}`, ...rest.map((line) => `#   ${line}`)];
   });
   if (content.kind === 'shell') return `${['#!/bin/sh', ...comments, '', ...content.lines].join('\n')}\n`;

@@ -1,6 +1,6 @@
 /** SGLang: one launch command per engine, and one per gateway. Separate rolesets have separate gateways. */
 import { commandText } from '../vllm/shell.ts';
-import type { ExportFile } from './files.ts';
+import { comment, type ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
@@ -85,12 +85,16 @@ function groupLines(
       const bootstrap = FIRST_BOOTSTRAP_PORT + place;
       urls[role].push({ url: `http://localhost:${port}`, bootstrap });
       const argv = engineCommand(plan, role, roles[role]!, port, bootstrap);
-      return [`# ${role}-${i} of ${name}`, commandText({ CUDA_VISIBLE_DEVICES: String(place) }, argv), ''];
+      return [
+        comment(`${role}-${i} of ${name}`),
+        commandText({ CUDA_VISIBLE_DEVICES: String(place) }, argv),
+        '',
+      ];
     }),
   );
   return [
     ...engines.flat(),
-    `# gateway of ${name}`,
+    comment(`gateway of ${name}`),
     commandText({}, gatewayCommand(plan, urls, gateway)),
     '',
   ];

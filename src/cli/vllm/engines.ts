@@ -24,7 +24,10 @@ export const routerPort = ({ port }: RunConfig): number => port || DEFAULT_PORTS
 
 /** Model names for clients; empty: vLLM's name. */
 export const servedNames = (config: RunConfig): string[] =>
-  config.servedModelName?.split(',').map((name) => name.trim()) ?? [];
+  (config.servedModelName ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
 
 /** Side channel port of the first engine (vLLM's default); others use the following ports, because engines may share a host. */
 const SIDE_CHANNEL_PORT = 5600;
