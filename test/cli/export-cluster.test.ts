@@ -452,6 +452,16 @@ describe('limits of exports', () => {
     expect(text.match(/kind: DynamoGraphDeployment|launch_router/g)).toHaveLength(1);
   });
 
+  it.each(['aibrix', 'llm-d', 'dynamo', 'sglang'])(
+    '%s says so if no mode of the experiment is exported',
+    async (target) => {
+      const remark = '--mode monolithic,decode-local is not exported';
+      const { text } = await exported(target, ['--mode', 'monolithic,decode-local']);
+      expect(text).toContain(remark);
+      expect((await exported(target)).text).not.toContain('is not exported: P prefills');
+    },
+  );
+
   it('no API key is printed', async () => {
     for (const target of ['aibrix', 'llm-d', 'dynamo', 'sglang'])
       expect((await exported(target, ['--api-key', 'hushed'])).text).not.toContain('hushed');

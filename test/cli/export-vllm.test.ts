@@ -230,6 +230,34 @@ describe('the exported script', () => {
     expect(script).toContain('does not support system messages');
   });
 
+  it('passes on limits for the answers of a text conversation', async () => {
+    const talk = { 'talk.json': JSON.stringify([{ role: 'user', content: 'Hello' }]) };
+    const limits = ['--limit-min-tokens', '5', '--limit-max-tokens', '9'];
+    const script = await exported(
+      ['--model', 'smollm2-135m', '--conversation', 'talk.json', ...limits],
+      talk,
+    );
+    expect(script).toContain('--limit-min-tokens 5');
+    expect(script).toContain('--limit-max-tokens 9');
+  });
+
+  it.each([
+    ['--preset pr32553 --input-file talk.json', '--input-file and --preset are both given'],
+    [
+      '--preset pr32553 --conversation talk.json',
+      '--conversation has no effect with --preset or --input-file',
+    ],
+    ['--input-file talk.json --turns 3', '--turns has no effect with --preset or --input-file'],
+    ['--preset pr32553 --max-tokens 9', '--max-tokens has no effect on a workload that sets'],
+    ['--conversation talk.json --scale 1/4', '--scale has no effect on a text conversation'],
+    ['--limit-max-tokens 9', 'give both, or neither'],
+  ])('refuses options of another workload: %s', async (options, said) => {
+    const world = fakeWorld({}, { 'talk.json': JSON.stringify([{ role: 'user', content: 'Hello' }]) });
+    const argv = ['export', 'vllm', '--model', 'smollm2-135m', ...options.split(' ')];
+    expect(await main(argv, world.deps)).toBe(2);
+    expect(world.err()).toContain(said);
+  });
+
   it('scales the threshold as it scales lengths, unless one is given, and takes a number of clients', async () => {
     const given = [
       '--model',

@@ -14,8 +14,9 @@ import { allText, fileText } from '../export/files.ts';
 import { llmDFiles } from '../export/llm-d.ts';
 import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
-import { workloadDefaults } from '../multiturn/settings.ts';
+import { checkBench, workloadDefaults } from '../multiturn/settings.ts';
 import type { Asked, CommandSpec } from '../options/arguments.ts';
+import { refuseUnused, unusedByVllmExport } from '../options/unused-options.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
@@ -69,7 +70,7 @@ async function exportCommand(
   if (what === 'vllm') {
     if (dir !== undefined)
       throw new ConfigError(`export vllm prints to stdout: leave '${dir}' out, and use > FILE`);
-    return exportVllm(config, deps);
+    return exportVllm(config, given, deps);
   }
   if (what !== undefined && Object.hasOwn(TARGETS, what))
     return exportCluster(what as Target, dir, config, deps);
@@ -89,7 +90,13 @@ async function exportCommand(
   return EXIT.good;
 }
 
-async function exportVllm(config: RunConfig, deps: CommandContext['deps']): Promise<ExitCode> {
+async function exportVllm(
+  config: RunConfig,
+  given: Asked['given'],
+  deps: CommandContext['deps'],
+): Promise<ExitCode> {
+  checkBench(config);
+  refuseUnused(given, unusedByVllmExport(config));
   const architecture = await deps.backend.architecture(config.model);
   const plan = await vllmExport(config, clusterOptions(config, architecture, false), deps);
   const json = `${JSON.stringify(plan, null, 2)}\n`;

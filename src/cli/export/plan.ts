@@ -205,6 +205,7 @@ function notesOf(config: RunConfig): string[] {
           "Pulling D's KV back: this router does not pass what D returns to P in the next turn, so bidirectional_kv_xfer is off. kvferry export vllm includes a proxy that does.",
         ]
       : []),
+    ...modeNotes(config),
     ...(config.link !== null ||
     (config.fleet?.links.length ?? 0) > 0 ||
     config.fleet?.sameNode ||
@@ -220,6 +221,12 @@ function notesOf(config: RunConfig): string[] {
     ...(config.kvDtype === 'f32' ? ["--kv-dtype f32: engines keep KV in the model's dtype, or in fp8."] : []),
     ...(config.handover === 'streamed' ? ['--handover streamed exists only in kvferry.'] : []),
   ];
+}
+
+/** A note if no mode hands KV over from P to D, which is all that these systems do. */
+function modeNotes({ mode }: RunConfig): string[] {
+  if (mode.some((each) => each === 'unidirectional' || each === 'bidirectional')) return [];
+  return [`--mode ${mode.join(',')} is not exported: P prefills and D decodes, as in unidirectional.`];
 }
 
 /** All engines in one roleset, for systems without rolesets. */

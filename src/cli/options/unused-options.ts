@@ -187,6 +187,26 @@ export const unusedByRun = (config: RunConfig): readonly (Unused | false)[] => [
   ...unusedByEngines(config),
 ];
 
+/** The workload is one of: a preset or a file of the benchmark, a text conversation, a generated one. */
+export const unusedByVllmExport = (config: RunConfig): readonly (Unused | false)[] => {
+  const benchmarks = config.preset !== null || config.inputFile !== null;
+  return [
+    benchmarks && {
+      keys: keysOf(['workload'], 'concurrency'),
+      why: 'with --preset or --input-file, which is the workload',
+    },
+    (benchmarks || config.conversation === null) && {
+      keys: ['maxTokens'],
+      why: 'on a workload that sets the length of its answers',
+    },
+    !benchmarks &&
+      config.conversation !== null && {
+        keys: ['scale'],
+        why: 'on a text conversation, whose lengths cannot be divided',
+      },
+  ];
+};
+
 export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[] => [
   config.fromReport !== null && {
     keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),

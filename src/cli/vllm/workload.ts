@@ -58,7 +58,12 @@ export async function vllmWorkload(
   return {
     file: 'conversations.json',
     content: `${JSON.stringify(list, null, 1)}\n`,
-    command: benchmark(config, 'conversations.json', [1, config.maxTokens]),
+    // 0 follows the workload, and a text conversation has no lengths.
+    command: benchmark(
+      config,
+      'conversations.json',
+      limits.every((limit) => limit === 0) ? [1, config.maxTokens] : limits,
+    ),
     notes: dropped
       ? ['The benchmark does not support system messages: they are joined to the first user message.']
       : [],
