@@ -136,6 +136,13 @@ describe('the commands of a plan', () => {
     expect({ prefill, decode, fleet: rolesets }).toMatchObject(engines);
   });
 
+  it('do not contain the password of a store', () => {
+    const storeUrl = 'redis://anne:hush-hush@kv.example:6379';
+    const config = parseRunConfig({ ...SETTINGS, storeUrl });
+    const commands = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, noFile);
+    for (const command of commands) expect(command).toContain('--store-url redis://kv.example:6379');
+  });
+
   it('name the model to a cluster, or a placeholder if the model exists only here', () => {
     const exported = (model: string) => {
       const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), noFile);

@@ -1,5 +1,5 @@
 /** Shell commands that use a planned fleet. */
-import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
+import { isUnusual, type RunConfig, type RunKey, reportedSettings, switchName } from '../../config/run.ts';
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
@@ -142,14 +142,16 @@ const traceOptions = (config: RunConfig): string[] =>
 const experiment = ({ prefixCaching }: RunConfig): string[] =>
   prefixCaching ? ['--experiments', 'prefix-caching'] : [];
 
-/** Options for the settings that differ from their defaults. */
-const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] =>
-  keys.flatMap((key) => {
-    const value = config[key];
+/** Options for the settings that differ from their defaults. A store's URL is shown without its password, as in reports. */
+const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] => {
+  const shown = reportedSettings(config);
+  return keys.flatMap((key) => {
+    const value = shown[key];
     if (!isUnusual(key, config)) return [];
     if (typeof value === 'boolean') return [switchName(key)];
     return [switchName(key), typeof value === 'object' ? JSON.stringify(value) : String(value)];
   });
+};
 
 const storeOptions = (bytes: number, config: RunConfig) => [
   ...['--store', String(bytes), '--store-eviction', config.storeEviction, '--store-place', config.storePlace],
