@@ -5,6 +5,7 @@ import { stageOf } from '../../../demo/src/views/opening.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/race/stage-names.ts';
 import { sameAnswer, verdictOf } from '../../../demo/src/views/race/verdict.ts';
 import { blockInWords } from '../../../demo/src/views/stage/describe-block.ts';
+import { transferInWords } from '../../../demo/src/views/stage/describe-transfer.ts';
 import { drawnIds } from '../../../demo/src/views/stage/direction.ts';
 import { isFromStore } from '../../../demo/src/views/stage/sources.ts';
 import { tell } from '../../../demo/src/views/story.ts';
@@ -250,6 +251,19 @@ describe('a block in words', () => {
     });
     expect(blockInWords(held, 'decode', 0, false)).toBe(
       'Block 4 of D: held after its turn; was computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
+    );
+  });
+});
+
+describe('a copy in words', () => {
+  const [copy] = fixtureState([...turn1, ...turn2]).transfers.value.slice(-1);
+
+  it('has its blocks, time and rate, and says if the link is modelled, as the drawing does', () => {
+    const pulled = { ...copy!, side: 'prefill' as const, startMs: 0, endMs: 1000, bytes: 40_000 };
+    const words = transferInWords(pulled);
+    expect(words).toMatch(/^P copied 1 block from D in 1,000 ms, 40 kB\/s\.$/);
+    expect(transferInWords({ ...pulled, throttled: true })).toBe(
+      words.replace(/\.$/, ' over a modelled link.'),
     );
   });
 });
