@@ -215,6 +215,21 @@ test('the focus follows to the next lesson, and to the menu when a lesson is cho
   expect(await focused()).toBe('Lessons');
 });
 
+test('drawings stay sharp when the window moves to a screen with a finer resolution', async () => {
+  const { page } = await openRecorded(3);
+  onTestFinished(() => page.close());
+  const sharpness = () =>
+    page.evaluate<number>(
+      "(({ width, clientWidth }) => width / clientWidth)(document.querySelector('.engines canvas'))",
+    );
+  await expect.poll(sharpness).toBe(1);
+  const { width, height } = page.viewportSize()!;
+  const screen = await page.context().newCDPSession(page);
+  const metrics = { width, height, deviceScaleFactor: 2, mobile: false };
+  await screen.send('Emulation.setDeviceMetricsOverride', metrics);
+  await expect.poll(sharpness).toBe(2);
+});
+
 test('on a phone the note of a recorded lesson covers no block', async () => {
   const { page } = await openRecorded(6);
   onTestFinished(() => page.close());

@@ -1,4 +1,4 @@
-/** The stylesheet's colours for canvases, and a signal that changes with the theme and the text size. */
+/** The stylesheet's colours for canvases, and a signal that changes with the theme, the text size and the screen's resolution. */
 import { signal } from '@preact/signals';
 
 const NAMES = {
@@ -40,7 +40,7 @@ export function readPalette(element: Element = document.documentElement): Palett
   return { ...Object.fromEntries(colours), least: leastFont.peek() } as Palette;
 }
 
-/** Increases when the theme or the text size changes. */
+/** Increases when the theme, the text size or the screen's resolution changes. */
 export const themeVersion = signal(0);
 
 /** The smallest font size, CSS pixels: 0 except in projector mode (styles/projector.css). */
@@ -58,13 +58,22 @@ export function project(on: boolean): void {
 /** True while the user prefers reduced motion. */
 export const reducedMotion = signal(false);
 
-/** Follows the system's colour scheme and motion settings, and the root's data-theme. Call once, in a browser. */
+/** Follows the system's colour scheme and motion settings, the screen's resolution, and the root's data-theme. Call once, in a browser. */
 export function watchTheme(): void {
   const changed = () => {
     themeVersion.value++;
   };
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
   new MutationObserver(changed).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  // A window that moves to another screen keeps its size: without this, its canvases stay blurred.
+  const followScreen = () => {
+    const moved = () => {
+      changed();
+      followScreen();
+    };
+    matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener('change', moved, { once: true });
+  };
+  followScreen();
   const motion = matchMedia('(prefers-reduced-motion: reduce)');
   reducedMotion.value = motion.matches;
   motion.addEventListener('change', () => {
