@@ -174,6 +174,13 @@ function mergeTransferConfig(
   }
 }
 
+/** NIXL settings that the JSON of --kv-transfer-config sets; none if it is invalid. */
+export function keysInTransferConfig(value: unknown): RunKey[] {
+  const parsed = kvTransferConfigSchema.safeParse(parsedJson(value));
+  const given = parsed.success ? namedConnectors(parsed.data).nixl?.given : undefined;
+  return TWICE.filter(({ vllm }) => given?.[vllm] !== undefined).map(({ key }) => key);
+}
+
 /** A step needs at least one token per request. Lowers a defaulted maxNumSeqs; throws ConfigError if it was given. */
 function checkStepSize(
   config: { -readonly [K in RunKey]: RunConfig[K] },

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { benchSpec } from '../../src/cli/commands/bench.ts';
+import { exportSpec } from '../../src/cli/commands/export.ts';
+import { planSpec } from '../../src/cli/commands/plan.ts';
+import { simulateSpec } from '../../src/cli/commands/simulate.ts';
+import { sweepSpec } from '../../src/cli/commands/sweep.ts';
 import type { AdapterFinding } from '../../src/cli/doctor/doctor-types.ts';
+import { readSettings } from '../../src/cli/options/settings.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';
@@ -14,6 +20,23 @@ async function complaint(argv: string[], files: Record<string, string> = {}): Pr
   expect(text.trimEnd().split('\n')).toHaveLength(1);
   return text.trimEnd();
 }
+
+test.each([
+  ['simulate', simulateSpec, undefined],
+  ['bench', benchSpec, undefined],
+  ['export', exportSpec, undefined],
+  ['sweep', sweepSpec, [128]],
+  ['plan', planSpec, [128]],
+])("the threshold in --kv-transfer-config replaces %s's own default", async (_, spec, thresholds) => {
+  const { deps } = fakeWorld();
+  const kvTransferConfig = '{"kv_connector_extra_config":{"kv_recompute_threshold":128}}';
+  const settings = { kvTransferConfig, preset: 'pr32553', scale: '1/16' };
+  const { config, lists } = await readSettings(settings, null, deps, spec);
+  expect(config.threshold).toBe(128);
+  expect(lists.threshold).toEqual(thresholds);
+  const both = readSettings({ ...settings, threshold: '5' }, null, deps, spec);
+  await expect(both).rejects.toThrow('--threshold is 5 and kv_recompute_threshold');
+});
 
 describe('the command line', () => {
   test.each([

@@ -1,6 +1,7 @@
 /** Combines command-line options and a config file into one configuration. Options override the file, which overrides defaults. */
 import { parseJson } from '../../config/fields.ts';
 import {
+  keysInTransferConfig,
   optionName,
   parseRunConfig,
   type RunConfig,
@@ -30,7 +31,10 @@ export async function readSettings(
       ? `'${key}' in ${configFile}`
       : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const standIns = defaults?.(asked) ?? {};
+  const standIns = { ...defaults?.(asked) };
+  // vLLM's JSON comes before a command's own defaults, and conflicts only with what the user gave.
+  const inJson = keysInTransferConfig(asked.kvTransferConfig);
+  for (const key of inJson) delete standIns[key];
   const { settings: own, files } = await withFiles({ ...standIns, ...asked }, deps);
   const given: Record<string, unknown> = {
     ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
@@ -50,11 +54,9 @@ export async function readSettings(
     const read = (value: unknown) => (noneIsNull(key, value) === null ? value : parseWith(key, value)[key]);
     if (values) lists[key] = values.map((value) => read(value) ?? value);
   }
-  return {
-    config: parseWith(null, null),
-    lists,
-    files: configFile === null ? files : [configFile, ...files],
-  };
+  const config = parseWith(null, null);
+  for (const key of inJson) if (keys.includes(key)) lists[key] ??= [config[key]];
+  return { config, lists, files: configFile === null ? files : [configFile, ...files] };
 }
 
 const inWords = (values: Readonly<Record<string, unknown>>): Record<string, string> =>
