@@ -86,8 +86,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     return EXIT.good;
   }
   if (parsed.kind === 'help') {
-    (parsed.asked ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
-    return parsed.asked ? EXIT.good : EXIT.usage;
+    (parsed.requested ? deps.stdout : deps.stderr).write(`${parsed.text}\n`);
+    return parsed.requested ? EXIT.good : EXIT.usage;
   }
   const { spec, args, settings, configFile } = parsed;
   const { config, lists, files } = await readSettings(settings, configFile, deps, spec);

@@ -89,10 +89,10 @@ describe('the commands of a plan', () => {
   it.each<[string, RunConfigInput, readonly string[]]>([
     ['a workload', SETTINGS, ['w.json', '--arrival-rate', '2', '--arrivals', '50']],
     ['a trace', TRACED, ['--trace', TRACED.trace, '--limit', '100', '--speed-up', '2']],
-  ])('simulate with all settings of the plan for %s', async (_name, settings, asked) => {
+  ])('simulate with all settings of the plan for %s', async (_name, settings, workloadOptions) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
-      ...{ asked, longest, engine, pools, file: 'a fleet.json' },
+      ...{ workloadOptions, longest, engine, pools, file: 'a fleet.json' },
       onEngines: WHAT,
     });
     const again = await readBack(simulate!);
@@ -117,7 +117,7 @@ describe('the commands of a plan', () => {
   });
 
   const noFile = {
-    asked: ['w.json', '--arrival-rate', '2'],
+    workloadOptions: ['w.json', '--arrival-rate', '2'],
     onEngines: WHAT,
     longest,
     engine,
@@ -160,9 +160,9 @@ describe('the commands of a plan', () => {
 
   it('give engines the settings of the simulation, and those of the device', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
-    const asked = ['w.json', '--arrival-rate', '2'];
+    const workloadOptions = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
-      ...{ asked, longest, engine, pools, file: 'f.json' },
+      ...{ workloadOptions, longest, engine, pools, file: 'f.json' },
       onEngines: WHAT,
     });
     for (const option of [
@@ -180,7 +180,13 @@ describe('the commands of a plan', () => {
 
   it('export the same fleet to a cluster, with its settings for pulling, caching and holds', async () => {
     const settings = { ...SETTINGS, kvTransferConfig: null, pBlocks: 500, model: 'qwen2.5-0.5b' };
-    const written = { asked: [], onEngines: WHAT, longest, engine, pools: { pBlocks: 500, dBlocks: null } };
+    const written = {
+      workloadOptions: [],
+      onEngines: WHAT,
+      longest,
+      engine,
+      pools: { pBlocks: 500, dBlocks: null },
+    };
     const lines = commandsFor({ ...row, store_bytes: 2 ** 26 }, parseRunConfig(settings), {
       ...written,
       file: 'f.json',
@@ -197,7 +203,7 @@ describe('the commands of a plan', () => {
   });
 
   it('measure on engines what was planned for: a workload in one experiment, or the trace', () => {
-    const given = { asked: [], longest, engine, pools, file: 'f.json' };
+    const given = { workloadOptions: [], longest, engine, pools, file: 'f.json' };
     const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
     expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
@@ -209,7 +215,7 @@ describe('the commands of a plan', () => {
   });
 
   it('leave out the one for engines here if they cannot serve the workload', () => {
-    const given = { asked: ['w.json'], longest, engine, pools, file: null, onEngines: null };
+    const given = { workloadOptions: ['w.json'], longest, engine, pools, file: null, onEngines: null };
     const lines = commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), given);
     expect(lines.map((line) => line.split(' ')[1])).toEqual(['simulate', 'export']);
   });
@@ -217,7 +223,7 @@ describe('the commands of a plan', () => {
   it('give engines only the pool sizes that the user gave, with their block size', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
-        ...{ asked: ['w.json'], onEngines: WHAT, longest, engine, pools, file: null },
+        ...{ workloadOptions: ['w.json'], onEngines: WHAT, longest, engine, pools, file: null },
       }).slice(0, 2);
     const [simulate, bench] = lines({ pBlocks: 500, dBlocks: null });
     expect(simulate).toContain('--block-size 128 --p-blocks 500 --d-blocks 600');
@@ -228,7 +234,7 @@ describe('the commands of a plan', () => {
   });
 
   it('set --max-model-len for the longest conversation if it exceeds the default', () => {
-    const given = { asked: [], engine, pools, file: 'f.json' };
+    const given = { workloadOptions: [], engine, pools, file: 'f.json' };
     const lengths = (settings: RunConfigInput, tokens: number, onEngines: PlanWorkload['onEngines'] = WHAT) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), {
         ...{ ...given, onEngines, longest: tokens },

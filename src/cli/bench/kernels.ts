@@ -163,8 +163,8 @@ async function measureInTurn(
   return { windowed: joined(turns, 'windowed'), full: joined(turns, 'full') };
 }
 
-function percent(part: number, whole: number): string {
-  return `${((100 * part) / whole).toFixed(0)}%`;
+function percent(part: number, total: number): string {
+  return `${((100 * part) / total).toFixed(0)}%`;
 }
 
 function middle(ms: readonly number[]): string {

@@ -84,9 +84,9 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
     extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, PROMPT / BLOCK_SIZE);
     return hashes;
   });
-  const told = { parentBlockHash: null, tokenIds: [], blockSize: BLOCK_SIZE, group: 0 };
+  const block = { parentBlockHash: null, tokenIds: [], blockSize: BLOCK_SIZE, group: 0 };
   const store = (engineId: string, atMs: number, blockHashes: readonly string[]): void =>
-    views.cached({ engineId, atMs, events: [{ kind: 'stored', blockHashes, ...told }] });
+    views.cached({ engineId, atMs, events: [{ kind: 'stored', blockHashes, ...block }] });
   for (const [i, { engineId }] of engines.entries())
     for (const chain of chains) store(engineId, 0, chain.slice(0, 1 + ((i * 5) % chain.length)));
 
@@ -118,7 +118,7 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
     };
     const plan = planTurn(request, views.of(engines, nowMs), policy);
     const done = performance.now();
-    tell(policy, request, plan);
+    notifyPolicy(policy, request, plan);
     if (plan.way === 'alone') engines[turn % count]!.load.inFlight = turn % 5;
     else for (const engine of engines) if (engine.engineId === plan.decode) engine.load.inFlight = turn % 9;
     if (turn < WARM_UP) continue;
@@ -135,7 +135,7 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
 }
 
 /** Begins a turn, prefills an earlier one and ends a still earlier one, as load for policies that track turns. */
-function tell(policy: RoutingPolicy, request: RouteRequest, plan: TurnPlan): void {
+function notifyPolicy(policy: RoutingPolicy, request: RouteRequest, plan: TurnPlan): void {
   const { number, promptTokenIds } = request;
   const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];
   const promptTokens = promptTokenIds.length;

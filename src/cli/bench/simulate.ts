@@ -19,7 +19,7 @@ import { TraceFeed } from '../../workload/traces/feed.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
 import { benchOptions, refuseGiven, report, runBench } from './options.ts';
-import { madeTurns, readTurns } from './simulate/turns.ts';
+import { generatedTurns, readTurns } from './simulate/turns.ts';
 
 const BLOCK_SIZE = 128;
 const VOCABULARY = 128_000;
@@ -57,11 +57,11 @@ await runBench(async () => {
     throw new ConfigError('--requests is not given: wanted a whole number, 1 or more, or --trace FILE');
   if (own.trace === undefined) refuseGiven(options, ['limit'], 'has no effect without --trace');
   else refuseGiven(options, ['requests'], 'cannot be combined with --trace');
-  const [prefill, decode] = [wholeOf(own, 'prefill', 4), wholeOf(own, 'decode', 4)];
-  const limit = own.limit === undefined ? null : wholeOf(own, 'limit');
+  const [prefill, decode] = [positiveInteger(own, 'prefill', 4), positiveInteger(own, 'decode', 4)];
+  const limit = own.limit === undefined ? null : positiveInteger(own, 'limit');
   const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
-  const requests = turns?.length ?? wholeOf(own, 'requests');
-  const feed = new TraceFeed(inOrder(turns ?? madeTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
+  const requests = turns?.length ?? positiveInteger(own, 'requests');
+  const feed = new TraceFeed(inOrder(turns ?? generatedTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
   const cluster = clusterOf({ prefill, decode });
   const collector = new Collector();
   const tokens = new TraceTokens(VOCABULARY, 0);
@@ -79,7 +79,7 @@ await runBench(async () => {
       rss_mib: process.memoryUsage.rss() / MIB,
     };
   };
-  const tell = (end: Part): void => {
+  const reportPart = (end: Part): void => {
     out.write(`${partLine(end, parts.at(-1))}\n`);
     parts.push(end);
   };
@@ -88,11 +88,11 @@ await runBench(async () => {
   const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
   await cluster.run(work, async () => {
     if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
-    tell(soFar());
+    reportPart(soFar());
     await nextTask();
   });
   const end = soFar();
-  if (parts.length < PARTS) tell(end);
+  if (parts.length < PARTS) reportPart(end);
   const { failed } = collector;
   const peak_mib = process.resourceUsage().maxRSS / 1024;
   const [rate, ratio] = speedsOf(end);
@@ -102,7 +102,7 @@ await runBench(async () => {
   report(options, [line], { prefill, decode, ...end, failed, peak_mib, parts });
 });
 
-function wholeOf(
+function positiveInteger(
   own: Readonly<Record<string, string | undefined>>,
   name: string,
   otherwise?: number,

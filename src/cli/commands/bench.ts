@@ -6,7 +6,7 @@ import { benchEngines } from '../multiturn/cluster-bench.ts';
 import { benchServer } from '../multiturn/endpoint-bench.ts';
 import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { linksOf } from '../options/settings.ts';
 import { refuseUnused, unusedByBench } from '../options/unused-options.ts';
 import { textOutput } from '../output/json-option.ts';
@@ -60,7 +60,11 @@ export const benchSpec: CommandSpec = {
   ],
 };
 
-async function bench(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
+async function bench(
+  config: RunConfig,
+  context: CommandContext,
+  { lists, given }: CommandInput,
+): Promise<ExitCode> {
   const links = linksOf(lists);
   checkBench(config, links.length);
   refuseUnused(given, unusedByBench(config));

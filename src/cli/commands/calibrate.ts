@@ -16,7 +16,7 @@ import { calibrationDocument } from '../calibrate/calibrate-document.ts';
 import { calibrationLines } from '../calibrate/calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedByCalibrate } from '../options/unused-options.ts';
 import { commandLines, formatSeconds, plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -70,9 +70,9 @@ interface CalibrationReport {
 async function calibrateCommand(
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { args, given: asked, files }: Asked,
+  { args, given, files }: CommandInput,
 ): Promise<ExitCode> {
-  refuseUnused(asked, unusedByCalibrate(config));
+  refuseUnused(given, unusedByCalibrate(config));
   const [file] = args;
   const named: Record<string, string> = file === undefined ? {} : { 'the profile': file };
   await checkFiles(config, deps, named);
@@ -88,11 +88,11 @@ async function calibrateCommand(
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);
   try {
-    const turns = calibrationTurns(cluster, given(config));
+    const turns = calibrationTurns(cluster, roundOptions(config));
     let measured = 0;
     const measuring = timed(progress, deps, 'calibrate', turns, (onProgress) =>
       calibrate(cluster, {
-        ...given(config),
+        ...roundOptions(config),
         version: deps.version,
         date: deps.today(),
         signal,
@@ -233,7 +233,7 @@ const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['l
   return { fixed_ms, ms_per_byte };
 };
 
-const given = ({ rounds, seed }: RunConfig) => ({ seed, ...(rounds === null ? {} : { rounds }) });
+const roundOptions = ({ rounds, seed }: RunConfig) => ({ seed, ...(rounds === null ? {} : { rounds }) });
 
 const snake = ({ threshold, regretMs, regretShare }: ExpectedRegret) => ({
   threshold,

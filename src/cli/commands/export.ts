@@ -15,7 +15,7 @@ import { llmDFiles } from '../export/llm-d.ts';
 import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
 import { checkBench, workloadDefaults } from '../multiturn/settings.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedByVllmExport } from '../options/unused-options.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
@@ -53,7 +53,7 @@ export const exportSpec: CommandSpec = {
 async function exportCommand(
   config: RunConfig,
   { deps }: CommandContext,
-  { args, given }: Asked,
+  { args, given }: CommandInput,
 ): Promise<ExitCode> {
   const [what, dir] = args;
   // For export config, json is one more setting.
@@ -92,7 +92,7 @@ async function exportCommand(
 
 async function exportVllm(
   config: RunConfig,
-  given: Asked['given'],
+  given: CommandInput['given'],
   deps: CommandContext['deps'],
 ): Promise<ExitCode> {
   checkBench(config);

@@ -10,7 +10,7 @@ import { type Round, samplesOf } from '../../simulate/plan/halving.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../options/unused-options.ts';
 import { formatSeconds, plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -84,7 +84,11 @@ export const planSpec: CommandSpec = {
   ],
 };
 
-async function plan(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
+async function plan(
+  config: RunConfig,
+  context: CommandContext,
+  { lists, given }: CommandInput,
+): Promise<ExitCode> {
   const { deps, signal } = context;
   checkPlan(config);
   const stored = storesOf(config, lists).some((bytes) => bytes !== null);
@@ -180,11 +184,11 @@ const asSimulated = (config: RunConfig, stores: Space['stores']): RunConfig => (
 });
 
 /** Store sizes to try, in bytes; null: no store. */
-const storesOf = ({ store: only }: RunConfig, { store = [only] }: Asked['lists']): Space['stores'] => [
+const storesOf = ({ store: only }: RunConfig, { store = [only] }: CommandInput['lists']): Space['stores'] => [
   ...new Set(store.map((bytes) => (bytes === 'none' ? null : (bytes as number | null)))),
 ];
 
-const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
+const spaceOf = (config: RunConfig, lists: CommandInput['lists']): Space => ({
   routings: config.routing.map((name) => routingChoice(config, name)),
   modes: config.mode,
   thresholds: [...new Set((lists.threshold as readonly number[] | undefined) ?? [config.threshold])],
@@ -208,7 +212,7 @@ async function found(
       chosen === null
         ? []
         : commandsFor(chosen, config, {
-            asked: workload.asked(chosen.with_warm_up, chosen.requests_per_second),
+            workloadOptions: workload.options(chosen.with_warm_up, chosen.requests_per_second),
             onEngines: workload.onEngines,
             longest: workload.longest,
             engine: engineOf(config),

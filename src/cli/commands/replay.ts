@@ -10,7 +10,7 @@ import { traceTurns } from '../../workload/traces/turns.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { printBench } from '../multiturn/output.ts';
 import { watchSession } from '../multiturn/watch.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
 import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../options/unused-options.ts';
 import { formatSeconds, plural } from '../output/format.ts';
@@ -64,7 +64,11 @@ export const replaySpec: CommandSpec = {
   ],
 };
 
-async function replay(config: RunConfig, context: CommandContext, { given }: Asked): Promise<ExitCode> {
+async function replay(
+  config: RunConfig,
+  context: CommandContext,
+  { given }: CommandInput,
+): Promise<ExitCode> {
   const { deps, signal } = context;
   const begunMs = deps.now();
   if (config.trace === null) throw noTrace();
@@ -73,7 +77,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const outputs = await prepareOutputs(config, 'bench', architecture.name, deps);
   const progress = createProgress(deps);
   const maxModelLen = config.maxModelLen ?? architecture.maxModelLen;
-  const { trace, passedOver } = await reopenable(config, maxModelLen, context, given);
+  const { trace, skippedLines } = await reopenable(config, maxModelLen, context, given);
   const totals = await traceTotals(trace);
   progress.line(
     `${trace.source}: ${plural(totals.requests, 'request')} in ${plural(totals.conversations, 'conversation')}, over ${formatSeconds(totals.lastMs)} at least`,
@@ -101,7 +105,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
       deps,
       watcher,
     );
-    const skipped = passedOver();
+    const skipped = skippedLines();
     if (skipped) report.plan.notes.push(skipped);
     printBench(report, textOutput(config, deps), deps.color);
     const asserted = await outputs.finish(report);
@@ -127,7 +131,7 @@ async function reopenable(
   maxModelLen: number,
   { deps }: CommandContext,
   given: Given,
-): Promise<{ trace: ReplayedTrace; passedOver: () => string | null }> {
+): Promise<{ trace: ReplayedTrace; skippedLines: () => string | null }> {
   const open = () =>
     openNamedTrace(config, deps, given, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
   // Opened to determine the scale; the first reading uses this one.
@@ -137,9 +141,9 @@ async function reopenable(
     throw new ConfigError(
       `${source} is not a regular file, and a trace is read again for each mode: write it to a file, and give that`,
     );
-  let passedOver: string | null = null;
+  let skippedLines: string | null = null;
   return {
-    passedOver: () => passedOver,
+    skippedLines: () => skippedLines,
     trace: {
       source,
       scale,
@@ -149,7 +153,7 @@ async function reopenable(
         opened = null;
         async function* turns() {
           yield* traceTurns(requests, { scale, maxModelLen, bad });
-          passedOver = bad.describe();
+          skippedLines = bad.describe();
         }
         return turns();
       },

@@ -6,7 +6,7 @@ import { parseReport } from '../../measure/schemas/report-kinds.ts';
 import { checksOf } from '../../report/checks.ts';
 import { documentOf } from '../../report/render.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { WIDTH, wrap } from '../output/format.ts';
 import { textOutput } from '../output/json-option.ts';
 import { keepInputs, prepareOutputs } from '../output/outputs.ts';
@@ -26,7 +26,7 @@ export const reportSpec: CommandSpec = {
 async function reportCommand(
   config: RunConfig,
   { deps }: CommandContext,
-  { args }: Asked,
+  { args }: CommandInput,
 ): Promise<ExitCode> {
   const [file] = args;
   if (file === undefined)

@@ -18,7 +18,7 @@ import { withoutAudited } from '../../measure/summaries/summary.ts';
 import type { Conversation } from '../../workload/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
 import { wantOneRouting } from '../options/settings.ts';
 import { refuseUnused, unusedByRun } from '../options/unused-options.ts';
@@ -34,9 +34,9 @@ import { startCluster } from '../start-cluster.ts';
 
 export const runSpec: CommandSpec = {
   usage: 'run',
-  run: (config, context, asked) =>
+  run: (config, context, input) =>
     warningOfLoss(
-      run(config, context, asked),
+      run(config, context, input),
       context,
       () => 'No report: it is written after all turns have been served.',
     ),
@@ -75,7 +75,11 @@ export const runSpec: CommandSpec = {
 /** Limit in bytes for logits kept to compare modes. */
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
-async function run(config: RunConfig, { deps, signal }: CommandContext, { given }: Asked): Promise<ExitCode> {
+async function run(
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+  { given }: CommandInput,
+): Promise<ExitCode> {
   refuseUnused(given, unusedByRun(config));
   wantOneRouting(config);
   const { backend } = deps;
@@ -109,8 +113,8 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const timelines = new TimelineKeeper();
     cluster.onSpan((span) => timelines.add(span));
     const keeper = options.keepLogits ? new LogitKeeper() : null;
-    const serve = (mode: RunConfig['mode'][number], kept: Kept): Promise<RunReport> =>
-      runMode(served, mode, conversations, config, { deps, signal }, kept, progress);
+    const serve = (mode: RunConfig['mode'][number], recorders: Recorders): Promise<RunReport> =>
+      runMode(served, mode, conversations, config, { deps, signal }, recorders, progress);
     const runs: RunReport[] = [];
     for (const mode of config.mode) {
       tracing?.mode(mode);
@@ -167,7 +171,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
 }
 
 /** Collectors for a mode, in addition to its report. */
-interface Kept {
+interface Recorders {
   keeper: LogitKeeper | null;
   timelines: TimelineKeeper;
   /** Serves a sample of turns both ways; null: no audit. */
@@ -180,7 +184,7 @@ async function runMode(
   conversations: readonly Conversation[],
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { keeper, timelines, audits }: Kept,
+  { keeper, timelines, audits }: Recorders,
   progress: Progress,
 ): Promise<RunReport> {
   const { maxTokens, temperature, topK, topP, seed, concurrency } = config;

@@ -7,7 +7,7 @@ import { fleetOf } from '../../fleet/seats.ts';
 import { createLog, type ExplainingLog } from '../../server/http/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
 import { wantOneRouting } from '../options/settings.ts';
 import { refuseUnused, unusedByServe } from '../options/unused-options.ts';
@@ -54,7 +54,7 @@ export const serveSpec: CommandSpec = {
 async function serve(
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { given }: Asked,
+  { given }: CommandInput,
 ): Promise<ExitCode> {
   refuseUnused(given, unusedByServe(config));
   wantOneMode(config, given);
@@ -133,21 +133,21 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
     log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
-    onDecision: (told) => explain(told, config, log),
+    onDecision: (event) => explain(event, config, log),
   };
 }
 
 function explain(
-  told: Parameters<NonNullable<ServerOptions['onDecision']>>[0],
+  event: Parameters<NonNullable<ServerOptions['onDecision']>>[0],
   { explainRouting, explainScaling }: RunConfig,
   log: ExplainingLog,
 ): void {
-  if (told.kind === 'scaling') {
-    const { decision } = told;
+  if (event.kind === 'scaling') {
+    const { decision } = event;
     if (explainScaling)
       log.explained('scaling', scalingFields(decision), () => scalingLines(decision, plainStyle));
-  } else if (explainRouting && told.result.routed) {
-    const turn = turnOf(told.result);
+  } else if (explainRouting && event.result.routed) {
+    const turn = turnOf(event.result);
     log.explained('routing', routingFields(turn), () => turnRoutingLines(turn, plainStyle));
   }
 }

@@ -13,7 +13,7 @@ import type { SimulationWorld } from '../../simulate/run.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
 import { formatSeconds, plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -96,7 +96,11 @@ export const simulateSpec: CommandSpec = {
   ],
 };
 
-async function simulate(config: RunConfig, context: CommandContext, { given }: Asked): Promise<ExitCode> {
+async function simulate(
+  config: RunConfig,
+  context: CommandContext,
+  { given }: CommandInput,
+): Promise<ExitCode> {
   const { deps, signal } = context;
   checkBench(config);
   checkSimulation(config);

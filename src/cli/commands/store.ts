@@ -10,7 +10,7 @@ import { clearServer, listServer, verifyServer } from '../../store/inspect-serve
 import { blockAt } from '../../store/server-keys.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { formatCount, plural, WIDTH, wrap } from '../output/format.ts';
 import { left, renderTable, right, styleOf } from '../output/table.ts';
 
@@ -39,7 +39,7 @@ const ENDED_EARLY: Readonly<Record<Action, string>> = {
 };
 
 /** Interval of progress lines while reading a server. */
-const TELL_EVERY_MS = 10_000;
+const REPORT_EVERY_MS = 10_000;
 const WANTED = `wanted ${ACTIONS.map((what) => `${what} DIR`).join(', ')}, or a redis://HOST:PORT in place of DIR`;
 
 /** A folder or a server, behind one interface. */
@@ -68,7 +68,11 @@ interface Namespace {
   newestMs?: number;
 }
 
-async function storeCommand(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
+async function storeCommand(
+  config: RunConfig,
+  context: CommandContext,
+  { args }: CommandInput,
+): Promise<ExitCode> {
   const { deps, signal } = context;
   const [what, where] = args;
   if (what === undefined) throw new ConfigError(`store has no action: ${WANTED}`);
@@ -103,13 +107,13 @@ async function lookInto(place: Place, what: Action, config: RunConfig, deps: Cli
     return EXIT.good;
   }
   const { blocks, broken } = await place.verify();
-  const whole = `${plural(blocks - broken.length, 'block')} of ${formatCount(blocks)} whole`;
+  const intact = `${plural(blocks - broken.length, 'block')} of ${formatCount(blocks)} whole`;
   await say({ blocks, broken: broken.map(({ entry }) => entry) }, [
     ...brokenLines(broken, deps),
     ...wrap(
       broken.length === 0
-        ? `${whole}.`
-        : `${whole}; the others are removed when a store reads them, or by store clear. --json lists their full names.`,
+        ? `${intact}.`
+        : `${intact}; the others are removed when a store reads them, or by store clear. --json lists their full names.`,
       WIDTH,
     ),
   ]);
@@ -165,25 +169,25 @@ async function serverPlace(url: string, deps: CliDeps, signal: AbortSignal): Pro
   const wrong = wrongInStoreUrl(url);
   if (wrong !== null) throw new ConfigError(`the URL ${location} ${wrong}: wanted redis://HOST:PORT`);
   const server = await deps.storeServer(url);
-  let toldMs = deps.now();
+  let reportedMs = deps.now();
   const onProgress = (blocks: number): void => {
-    if (deps.now() - toldMs < TELL_EVERY_MS) return;
-    toldMs = deps.now();
+    if (deps.now() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = deps.now();
     deps.stderr.write(`${plural(blocks, 'block')} so far\n`);
   };
-  const look = { server, sleep: deps.sleep, signal, onProgress };
+  const access = { server, sleep: deps.sleep, signal, onProgress };
   return {
     location,
     kind: 'server',
-    list: () => listServer(look),
+    list: () => listServer(access),
     async verify() {
-      const { blocks, broken } = await verifyServer(look);
+      const { blocks, broken } = await verifyServer(access);
       return {
         blocks,
         broken: broken.map((entry) => ({ block: blockAt(entry.key)!, why: entry.why, entry })),
       };
     },
-    clear: () => clearServer(look),
+    clear: () => clearServer(access),
     close: () => server.drop(),
   };
 }

@@ -6,7 +6,7 @@ import type { ClusterOptions } from '../../fleet/types.ts';
 import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
 import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import type { Asked, CommandSpec, Lists } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec, Lists } from '../options/arguments.ts';
 import { linksOf } from '../options/settings.ts';
 import { formatSeconds, plural } from '../output/format.ts';
 import { textOutput } from '../output/json-option.ts';
@@ -39,7 +39,7 @@ const ROUNDS = 5;
 /** A default sweep on a software adapter should take a minute. */
 const LONGEST_BY_DEFAULT = 512;
 
-async function sweep(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+async function sweep(config: RunConfig, context: CommandContext, { lists }: CommandInput): Promise<ExitCode> {
   const { deps, signal } = context;
   const { backend } = deps;
   const links = linksOf(lists);

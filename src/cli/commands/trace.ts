@@ -7,7 +7,7 @@ import { TraceMeter } from '../../workload/traces/summary.ts';
 import { TurnMaker } from '../../workload/traces/turns.ts';
 import { MooncakeWriter } from '../../workload/traces/write.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused } from '../options/unused-options.ts';
 import { plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -34,7 +34,7 @@ export const traceSpec: CommandSpec = {
 async function trace(
   config: RunConfig,
   context: CommandContext,
-  { args, given, files }: Asked,
+  { args, given, files }: CommandInput,
 ): Promise<ExitCode> {
   refuseUnused(given, [{ keys: ['trace'], why: 'in kvferry trace, whose FILE follows info or convert' }]);
   const [what, file, out] = args;
@@ -78,8 +78,8 @@ async function info(config: RunConfig, { deps, signal }: CommandContext, given: 
   say(`${source}: ${format}, ${scale.traceBlockSize} tokens a block.`);
   print(['', ...lengthTable(summary, style), '']);
   for (const sentence of traceSentences(summary, format)) say(sentence);
-  const passedOver = bad.describe();
-  if (passedOver) say(passedOver);
+  const skipped = bad.describe();
+  if (skipped) say(skipped);
   const head = { format, trace_block_size: scale.traceBlockSize, bad_lines: bad.count };
   await writeJson({ source, ...head, ...summary }, config, deps);
   return EXIT.good;
@@ -120,8 +120,8 @@ async function convert(
   );
   if (blockSize !== MOONCAKE_BLOCK)
     say(`To read it, give --trace-block-size ${blockSize}; without it, ${MOONCAKE_BLOCK} is assumed.`);
-  const passedOver = bad.describe();
-  if (passedOver) say(passedOver);
+  const skipped = bad.describe();
+  if (skipped) say(skipped);
   await writeJson(
     { source, out, requests: written, trace_block_size: blockSize, bad_lines: bad.count },
     config,

@@ -8,7 +8,7 @@ import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import type { Asked, CommandSpec } from '../options/arguments.ts';
+import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedByVerify } from '../options/unused-options.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -35,7 +35,7 @@ export const verifySpec: CommandSpec = {
 async function verify(
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { given }: Asked,
+  { given }: CommandInput,
 ): Promise<ExitCode> {
   refuseUnused(given, unusedByVerify(config));
   if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });

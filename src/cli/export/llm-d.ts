@@ -61,7 +61,7 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
 }
 
 function podsOf(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedRole, port: number): object {
-  const told = PRECISE in plan.parameters<LlmDParameters>('llm-d')[role];
+  const usesKvEvents = PRECISE in plan.parameters<LlmDParameters>('llm-d')[role];
   return {
     create: true,
     replicas: planned.replicas,
@@ -73,16 +73,18 @@ function podsOf(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
         args: [
           ...roleOptions(plan, planned),
           ...transferOption(plan),
-          ...(told ? ['--kv-events-config', JSON.stringify(kvEvents(plan))] : []),
+          ...(usesKvEvents ? ['--kv-events-config', JSON.stringify(kvEvents(plan))] : []),
         ],
         env: [
           ...nixlEnvironment(),
-          ...(told ? [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }] : []),
+          ...(usesKvEvents
+            ? [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }]
+            : []),
         ],
         ports: [
           { containerPort: port, protocol: 'TCP' },
           { containerPort: SIDE_CHANNEL_PORT, protocol: 'TCP' },
-          ...(told ? [{ containerPort: EVENTS_PORT, protocol: 'TCP' }] : []),
+          ...(usesKvEvents ? [{ containerPort: EVENTS_PORT, protocol: 'TCP' }] : []),
         ],
         resources: oneGpu(),
         mountModelVolume: true,

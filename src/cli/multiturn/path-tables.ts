@@ -146,11 +146,11 @@ export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): 
     ([key, { share }]) => `${labelIn(modes, key)} ${(100 * share).toFixed(0)}%`,
   );
   if (parts.length < 2) return null;
-  const asked = by_length.reduce((sum, { requests }) => sum + requests, 0);
+  const requestCount = by_length.reduce((sum, { requests }) => sum + requests, 0);
   const lost = `TTFT lost against the best path of each request, in hindsight: ${parts.join(', ')}`;
-  return asked < TELLING_REQUESTS
-    ? `${lost}. With only ${plural(asked, 'request')}, other load on the machine matters more.`
-    : `${lost} (${plural(asked, 'request')}).`;
+  return requestCount < TELLING_REQUESTS
+    ? `${lost}. With only ${plural(requestCount, 'request')}, other load on the machine matters more.`
+    : `${lost} (${plural(requestCount, 'request')}).`;
 }
 
 /** One sentence with the best path by length and its lead, then one for each path that loses to the first. */

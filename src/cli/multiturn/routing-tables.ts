@@ -95,14 +95,14 @@ export function edgeTable(modes: readonly Routed[], style: TableStyle): string[]
   const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
   const rows = modes.map((mode) => {
     const { edges } = mode.routing;
-    const over = shown.map((key) =>
+    const perEdge = shown.map((key) =>
       edges
         .filter(({ from, to }) => `${shortId(from)}→${shortId(to)}` === key)
         .reduce((sum, { bytes }) => sum + bytes, 0),
     );
     const all = edges.reduce((sum, { bytes }) => sum + bytes, 0);
-    const others = all - over.reduce((sum, bytes) => sum + bytes, 0);
-    return [nameOf(mode), ...over.map(mb), ...(sums.size > MOST_EDGES ? [mb(others)] : [])];
+    const others = all - perEdge.reduce((sum, bytes) => sum + bytes, 0);
+    return [nameOf(mode), ...perEdge.map(mb), ...(sums.size > MOST_EDGES ? [mb(others)] : [])];
   });
   const heads = sums.size > MOST_EDGES ? [...shown, 'others'] : shown;
   return renderTable([left('MB'), ...packedHeads(heads)], rows, style);
@@ -148,11 +148,11 @@ export function routingVerdicts({
       const outcome = outcomeOf({ ratio: mean.ratio, low, high });
       const [name, other] = [labelIn(modes, key), labelIn(modes, reference)];
       const range = low === null || high === null ? '' : `, between ${low.toFixed(2)} and ${high.toFixed(2)}`;
-      const told = low === null ? 'too few requests to judge' : TIE;
+      const reason = low === null ? 'too few requests to judge' : TIE;
       const said = {
         ahead: `is faster than ${other}`,
         behind: `is slower than ${other}`,
-        tie: `and ${other}: ${told}`,
+        tie: `and ${other}: ${reason}`,
       }[outcome];
       return [{ text: `${name} ${said}: mean TTFT ${ratio(mean.ratio)}${range}.`, outcome }];
     },

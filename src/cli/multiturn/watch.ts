@@ -28,9 +28,9 @@ export function watchSession(
           `about ${formatSeconds(roundMs)} per round`,
       ),
     planned(planned, roundMs) {
-      const over = Math.floor(done / armsARound);
-      rounds = Math.max(planned, over);
-      endsAtMs = roundMs === null ? null : now() + (rounds - over) * roundMs;
+      const doneRounds = Math.floor(done / armsARound);
+      rounds = Math.max(planned, doneRounds);
+      endsAtMs = roundMs === null ? null : now() + (rounds - doneRounds) * roundMs;
     },
     armBegins(experiment, arm, round, count) {
       requests = 0;

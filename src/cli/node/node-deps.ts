@@ -125,7 +125,7 @@ async function createTextFile(file: string): Promise<TextFile> {
   const packed = file.endsWith('.gz') ? createGzip() : null;
   const stream = packed ?? disk;
   let failure: Error | null = null;
-  const over = (packed ? pipeline(packed, disk) : finished(disk)).catch((error: Error) => {
+  const ended = (packed ? pipeline(packed, disk) : finished(disk)).catch((error: Error) => {
     failure = error;
   });
   return {
@@ -138,12 +138,12 @@ async function createTextFile(file: string): Promise<TextFile> {
     },
     async close() {
       stream.end();
-      await over;
+      await ended;
       if (failure) refuse('write', file, failure);
     },
     async discard() {
       stream.end();
-      await over;
+      await ended;
       // Never remove a pipe or a device.
       const found = await stat(file).catch(() => null);
       if (found?.isFile()) await rm(file, { force: true });

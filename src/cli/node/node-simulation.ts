@@ -21,11 +21,11 @@ export function startSimulationThread<Work extends ThreadWork>(
       // An 'error' event, such as out of memory, also rejects.
       const answer = once(worker, 'message');
       worker.postMessage(job);
-      const [told] = (await Promise.race([answer, ended])) as [
+      const [message] = (await Promise.race([answer, ended])) as [
         { result: ThreadResult<Work> } | { error: WireError },
       ];
-      if ('error' in told) throw fromWire(told.error);
-      return told.result;
+      if ('error' in message) throw fromWire(message.error);
+      return message.result;
     },
     async end() {
       await worker.terminate();

@@ -24,7 +24,7 @@ import { commandLines, fill, WIDTH, wrap } from '../output/format.ts';
 export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
 
 /** What the user gave besides the configuration. */
-export interface Asked {
+export interface CommandInput {
   /** Positional arguments. */
   args: readonly string[];
   lists: Lists;
@@ -35,7 +35,7 @@ export interface Asked {
 }
 
 export interface CommandSpec {
-  run(config: RunConfig, context: CommandContext, asked: Asked): Promise<ExitCode>;
+  run(config: RunConfig, context: CommandContext, input: CommandInput): Promise<ExitCode>;
   /** Name and arguments in cac's notation: 'export <what> [dir]'. */
   usage: string;
   description: string;
@@ -56,7 +56,7 @@ export interface CommandSpec {
 }
 
 export type Parsed =
-  | { kind: 'help'; text: string; asked: boolean }
+  | { kind: 'help'; text: string; requested: boolean }
   | { kind: 'version' }
   | {
       kind: 'command';
@@ -75,11 +75,11 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
   const cli = describe(specs);
   const { args, options } = cli.parse(['node', 'kvferry', ...shielded.argv], { run: false });
   const command = cli.matchedCommand;
-  if (options.help) return { kind: 'help', text: helpText(command ?? null, specs), asked: true };
+  if (options.help) return { kind: 'help', text: helpText(command ?? null, specs), requested: true };
   if (options.version) return { kind: 'version' };
   if (!command) {
     if (args[0] === undefined && Object.keys(options).length <= 1)
-      return { kind: 'help', text: helpText(null, specs), asked: false };
+      return { kind: 'help', text: helpText(null, specs), requested: false };
     throw unknownCommand(args[0], specs);
   }
   const spec = specs.find(({ usage }) => nameOf(usage) === command.name)!;

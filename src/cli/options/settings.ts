@@ -30,12 +30,12 @@ export async function readSettings(
     Object.hasOwn(fromFile, key) && !Object.hasOwn(options, key)
       ? `'${key}' in ${configFile}`
       : optionName(key);
-  const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const standIns = { ...defaults?.(asked) };
+  const explicit: Record<string, unknown> = { ...fromFile, ...options };
+  const standIns = { ...defaults?.(explicit) };
   // vLLM's JSON comes before a command's own defaults, and conflicts only with what the user gave.
-  const inJson = keysInTransferConfig(asked.kvTransferConfig);
+  const inJson = keysInTransferConfig(explicit.kvTransferConfig);
   for (const key of inJson) delete standIns[key];
-  const { settings: own, files } = await withFiles({ ...standIns, ...asked }, deps);
+  const { settings: own, files } = await withFiles({ ...standIns, ...explicit }, deps);
   const given: Record<string, unknown> = {
     ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
     ...own,

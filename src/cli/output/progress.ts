@@ -59,16 +59,20 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
 }
 
 function lineProgress(write: (text: string) => void, now: () => number): Progress {
-  let stretch: { label: string; total: number | null; toldMs: number } = { label: '', total: 0, toldMs: 0 };
+  let stretch: { label: string; total: number | null; reportedMs: number } = {
+    label: '',
+    total: 0,
+    reportedMs: 0,
+  };
   return {
     line: (text) => write(`${text}\n`),
     begin(label, total) {
-      stretch = { label, total, toldMs: now() };
+      stretch = { label, total, reportedMs: now() };
       write(total === null ? `${label}\n` : `${label}: ${total} to do\n`);
     },
     update(done, detail) {
-      if (now() - stretch.toldMs < LINE_EVERY_MS) return;
-      stretch.toldMs = now();
+      if (now() - stretch.reportedMs < LINE_EVERY_MS) return;
+      stretch.reportedMs = now();
       const { label, total } = stretch;
       write(
         `${label}: ${total === null ? `${done} so far` : `${done} of ${total}`}${detail && `, ${detail}`}\n`,

@@ -73,15 +73,15 @@ function rows(side: 'prefill' | 'decode', { candidates, prefill, decode }: Routi
     Number(b.engine_id === chosen) - Number(a.engine_id === chosen) ||
     (a.best === 'most' ? -1 : 1) * ((a.score ?? 0) - (b.score ?? 0));
   const shown = all.length > MOST_CANDIDATES ? all.toSorted(better).slice(0, MOST_CANDIDATES) : all;
-  const told = (value: number | null): string => (value === null ? '' : String(value));
+  const shownValue = (value: number | null): string => (value === null ? '' : String(value));
   const made = shown.map((candidate, i) => [
     i === 0 ? (side === 'prefill' ? 'P' : 'D') : '',
     candidate.engine_id,
     String(candidate.in_flight),
-    told(candidate.running),
-    told(candidate.waiting),
+    shownValue(candidate.running),
+    shownValue(candidate.waiting),
     candidate.age_ms === null ? '' : formatMs(candidate.age_ms),
-    told(candidate.cached_tokens),
+    shownValue(candidate.cached_tokens),
     candidate.score === null ? '' : String(Number(candidate.score.toPrecision(4))),
     candidate.engine_id === chosen ? '<' : '',
   ]);

@@ -8,8 +8,8 @@ export function scalingLines(decision: AutoscaleDecision, style: TableStyle): st
   const time = new Date(atMs).toISOString().slice(11, 19);
   const rows = (['prefill', 'decode'] as const).map((role) => {
     const { engines, metric, value, want } = roles[role];
-    const told = value === null ? 'no data' : `${Number(value.toPrecision(4))} ${metric}`;
-    return [role, String(engines), told, String(want), want === engines ? '' : '<'];
+    const current = value === null ? 'no data' : `${Number(value.toPrecision(4))} ${metric}`;
+    return [role, String(engines), current, String(want), want === engines ? '' : '<'];
   });
   const reasons = (['prefill', 'decode'] as const).map((role) => `${role}: ${roles[role].why}`);
   return [

@@ -25,7 +25,7 @@ type Chosen = Pick<
 /** A plan's workload and engine sizes. */
 export interface Asking {
   /** Workload options for a simulation like the plan's. */
-  asked: readonly string[];
+  workloadOptions: readonly string[];
   onEngines: PlanWorkload['onEngines'];
   longest: PlanWorkload['longest'];
   engine: PlanReport['engine'];
@@ -38,7 +38,7 @@ export interface Asking {
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, onEngines, longest, engine, pools: given, file }: Asking,
+  { workloadOptions, onEngines, longest, engine, pools: given, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
@@ -84,7 +84,7 @@ export function commandsFor(
   return [
     line(
       'simulate',
-      ...asked,
+      ...workloadOptions,
       ...fleet,
       ...policy,
       ...model,
@@ -125,14 +125,14 @@ const onDevices = keysOf(['cluster', 'routing', 'machine'], ...SAID);
 
 /** The other settings of the plan's simulations. */
 function simulated(config: RunConfig): string[] {
-  const kept = onDevices.filter((key) => !OF_DEVICES.includes(key));
+  const modelKeys = onDevices.filter((key) => !OF_DEVICES.includes(key));
   const { link } = config;
   const modelled = keysOf(
     ['modelling', 'pacing'],
     ...SAID,
     ...(link === null ? ['linkSharing' as const] : []),
   );
-  return [...optionsOf(config, modelled), ...traceOptions(config), ...optionsOf(config, kept)];
+  return [...optionsOf(config, modelled), ...traceOptions(config), ...optionsOf(config, modelKeys)];
 }
 
 const traceOptions = (config: RunConfig): string[] =>

@@ -125,11 +125,11 @@ export const goodputReport = ({ best, above, surely, surelyNot, tried }: Goodput
 
 /** Rounds for the report; identical neighbours are merged and counted. */
 export function roundsReport(rounds: readonly Round[]): PlanReport['rounds'] {
-  const told: PlanReport['rounds'] = [];
+  const merged: PlanReport['rounds'] = [];
   for (const { what, sample, candidates, kept } of rounds) {
-    const last = told.at(-1);
+    const last = merged.at(-1);
     if (last?.what === what && last.sample === sample && candidates === 1) last.times++;
-    else told.push({ what, sample, candidates, kept, times: 1 });
+    else merged.push({ what, sample, candidates, kept, times: 1 });
   }
-  return told;
+  return merged;
 }

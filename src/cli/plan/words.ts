@@ -53,10 +53,10 @@ const intervalOf = ({ low, high }: PlanRow): string =>
 export function answerOf(report: PlanReport): string {
   const { chosen, goodput, slo, goal } = report;
   if (!chosen) return nothingOf(report);
-  const kept = `${formatPercent(chosen.share)} meet ${sloOf(slo)} (required ${wantedOf(slo)}; ${intervalOf(chosen)})`;
+  const attained = `${formatPercent(chosen.share)} meet ${sloOf(slo)} (required ${wantedOf(slo)}; ${intervalOf(chosen)})`;
   if (goal.kind === 'fewest' || !goodput)
-    return `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
-  return `${formatRate(goodput.requests_per_second)} requests per second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
+    return `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}, ${policyOf(chosen)}. ${attained}.`;
+  return `${formatRate(goodput.requests_per_second)} requests per second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${attained}.`;
 }
 
 function nothingOf({ closest, idle, slo, searched, goal }: PlanReport): string {
@@ -133,22 +133,22 @@ function fewerArrived(chosen: PlanRow): string[] {
 
 function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo, workload }: PlanReport): string[] {
   const wanted = slo.attainment;
-  const told = [];
+  const sentences = [];
   // A trace has its own rate and is not random, so more seeds do not help.
   const more = workload.own_rate === null ? '--sample or more --seeds' : '--sample';
   const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
-  told.push(
+  sentences.push(
     chosen.low >= wanted
       ? `The whole interval meets the requirement.`
       : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : `. A longer ${more} would narrow it`}.`,
   );
   if (fewer)
-    told.push(
+    sentences.push(
       !fewer.met && fewer.high < wanted
         ? `With ${plural(fewer.engines, 'engine')} it is not met: ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} with the best fleet tried (${countsOf(fewer)}).`
         : `Whether ${plural(fewer.engines, 'engine')} would do is uncertain: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${countsOf(fewer)}).`,
     );
-  return told;
+  return sentences;
 }
 
 function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['slo']): string[] {

@@ -28,7 +28,7 @@ export interface PlanWorkload {
   /** The sample's own requests per second; null: it has no times. */
   sampleRate: number | null;
   /** Options that make `kvferry simulate` serve the same load. */
-  asked(sample: number, perSecond: number): string[];
+  options(sample: number, perSecond: number): string[];
   /**
    * The command that sends the same workload to real engines (closed loop for bench), with its arguments. null: its
    * conversations are longer than the model's context.
@@ -117,7 +117,7 @@ async function conversations(
             `Engines here cannot serve this workload, so no kvferry bench command is given: the longest conversation has ${formatCount(longest)} tokens, and ${config.model} goes up to ${formatCount(architecture.maxModelLen)}. To compare with engines here, plan with another --model or --scale 1/N.`,
           ]),
     ],
-    asked: (requests, perSecond) => [
+    options: (requests, perSecond) => [
       ...named,
       ...(config.scale === '1' ? [] : ['--scale', config.scale]),
       ...['--arrival-rate', rounded(perSecond / turnsEach)],
@@ -190,7 +190,7 @@ async function trace(
     scale: workload.scale,
     notes,
     sampleRate,
-    asked: (requests, perSecond) => [
+    options: (requests, perSecond) => [
       ...['--trace', config.trace!, '--limit', String(requests)],
       ...['--speed-up', rounded((config.speedUp * perSecond) / whole)],
     ],

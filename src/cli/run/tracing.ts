@@ -84,7 +84,7 @@ function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, dep
 class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
-  #kept: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
+  #latest: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
 
   constructor(wanted: true | number) {
     this.#wanted = wanted;
@@ -101,8 +101,8 @@ class TurnKeeper {
   }
 
   lines(): string[] {
-    if (!this.#kept) return [];
-    const { turnId, spans, ttft, mode } = this.#kept;
+    if (!this.#latest) return [];
+    const { turnId, spans, ttft, mode } = this.#latest;
     const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
     return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what the first token waited for`);
   }
@@ -112,6 +112,6 @@ class TurnKeeper {
     this.#spans.delete(turnId);
     const ttft = spans.find(({ name }) => name === 'ttft');
     if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
-      this.#kept = { turnId, spans, ttft, mode };
+      this.#latest = { turnId, spans, ttft, mode };
   }
 }

@@ -12,7 +12,7 @@ import type { Conversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 
 /** Limit for generated conversations, which are kept in memory. More would take hours to serve. */
-const MOST_MADE_TOKENS = 2 ** 25;
+const MOST_GENERATED_TOKENS = 2 ** 25;
 
 /** Throws ConfigError. */
 export async function chooseConversations(
@@ -38,10 +38,10 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
       `the conversation grows to ${tokens} tokens and the context holds ${options.maxModelLen}: lower --turns, --user-tokens, --output-tokens or --system-tokens`,
     );
   }
-  const made = config.conversations * (config.systemTokens + config.turns * config.userTokens);
-  if (made > MOST_MADE_TOKENS) {
+  const generated = config.conversations * (config.systemTokens + config.turns * config.userTokens);
+  if (generated > MOST_GENERATED_TOKENS) {
     throw new ConfigError(
-      `${config.conversations} conversations need ${made} generated tokens, more than ${MOST_MADE_TOKENS}: lower --conversations`,
+      `${config.conversations} conversations need ${generated} generated tokens, more than ${MOST_GENERATED_TOKENS}: lower --conversations`,
     );
   }
   const needed = poolFor(tokens, options);

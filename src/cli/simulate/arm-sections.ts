@@ -104,7 +104,7 @@ function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: numb
 }
 
 function loadSection(arm: SimulatedArm, firstSeed: number): Section {
-  const over = (
+  const curve = (
     title: string,
     unit: string,
     value: (slice: SimulatedArm['engines'][number]['load'][number]) => number,
@@ -125,9 +125,9 @@ function loadSection(arm: SimulatedArm, firstSeed: number): Section {
     title: `${arm.label}: load over time`,
     ...(intro && { intro }),
     pieces: [
-      over('Time spent in steps', '% of the time', ({ busy }) => 100 * busy),
-      over('Waiting requests', 'requests', ({ waiting }) => waiting),
-      over('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
+      curve('Time spent in steps', '% of the time', ({ busy }) => 100 * busy),
+      curve('Waiting requests', 'requests', ({ waiting }) => waiting),
+      curve('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
       {
         kind: 'table',
         title: 'Engines',

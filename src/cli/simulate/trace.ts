@@ -50,7 +50,7 @@ export async function planTrace(
     turns,
     tokens: new TraceTokens(architecture.vocabSize, config.seed),
   } as const;
-  const passedOver = bad.describe();
+  const skipped = bad.describe();
   return {
     planned: {
       options,
@@ -61,7 +61,7 @@ export async function planTrace(
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
       asked:
-        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn)}${passedOver ? ` ${passedOver}` : ''}`.replace(
+        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn)}${skipped ? ` ${skipped}` : ''}`.replace(
           /\.$/,
           '',
         ),

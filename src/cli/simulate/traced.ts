@@ -31,11 +31,11 @@ export async function followTurns(
       const written = i === 0 ? writer : null;
       if (keeper || written) {
         progress.begin(`${arm.label}, span by span`, workload.turns);
-        const told = async (done: number, ms: number): Promise<void> => {
+        const onProgress = async (done: number, ms: number): Promise<void> => {
           progress.update(done, formatSeconds(ms));
           await file?.drained();
         };
-        await simulateOnce(arm, watched(world(signal, told), arm.label, keeper, written), config.seed);
+        await simulateOnce(arm, watched(world(signal, onProgress), arm.label, keeper, written), config.seed);
         progress.end();
       }
       timelines.push(keeper?.timeline ?? null);

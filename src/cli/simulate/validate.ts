@@ -121,16 +121,16 @@ function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): stri
   const { far } = speeds;
   return (['prefill', 'decode'] as const).flatMap((role) => {
     const [own, other, at] = role === 'prefill' ? ['P', 'D', 'at prompts'] : ['D', 'P', 'at answers'];
-    const told = speeds[role].flatMap((row, i) =>
+    const factors = speeds[role].flatMap((row, i) =>
       row.flatMap((speed, others) => {
         if (i + others === 0) return [];
         const after = far ? ` (${far[role][i]![others]!.toFixed(2)} after ${far.to} tokens)` : '';
         return `${speed.toFixed(2)}${after} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`;
       }),
     );
-    return told.length === 0
+    return factors.length === 0
       ? []
-      : `Speed of each ${own} ${at}, relative to one engine alone: ${told.join(', ')}.`;
+      : `Speed of each ${own} ${at}, relative to one engine alone: ${factors.join(', ')}.`;
   });
 }
 

@@ -6,10 +6,10 @@ import { BadLines } from '../../workload/traces/bad-lines.ts';
 import { type OpenTrace, openTrace } from '../../workload/traces/read.ts';
 import type { TraceScale } from '../../workload/traces/types.ts';
 import type { CliDeps } from '../deps.ts';
-import type { Asked } from '../options/arguments.ts';
+import type { CommandInput } from '../options/arguments.ts';
 import { ofTimes, refuseUnused } from '../options/unused-options.ts';
 
-export type Given = Asked['given'];
+export type Given = CommandInput['given'];
 
 export interface NamedTrace extends OpenTrace {
   source: string;

@@ -36,7 +36,7 @@ export async function verifyFaults(
   const begunMs = now();
   progress.begin('faults', faults);
   let report: FaultReport;
-  const over = { faults: 0, episodes: 0, violations: [] as readonly Violation[] };
+  const totals = { faults: 0, episodes: 0, violations: [] as readonly Violation[] };
   try {
     const breaking = runFaults({
       faults,
@@ -51,7 +51,8 @@ export async function verifyFaults(
       start: (options, hooks) => backend.startCluster(options, hooks),
       onEpisode(happened, episodes, violations) {
         // An interrupted episode does not count.
-        if (!signal.aborted) Object.assign(over, { faults: happened, episodes, violations: [...violations] });
+        if (!signal.aborted)
+          Object.assign(totals, { faults: happened, episodes, violations: [...violations] });
         progress.update(
           Math.min(happened, faults),
           `${plural(episodes, 'episode')}, ${violations.length} broken`,
@@ -59,12 +60,12 @@ export async function verifyFaults(
       },
     });
     report = await warningOfLoss(breaking, { deps, signal }, () => {
-      const said = `${plural(over.faults, 'fault')} in ${plural(over.episodes, 'episode')}`;
-      return `No verdict: ${said} had finished, with ${plural(over.violations.length, 'rule')} broken.`;
+      const said = `${plural(totals.faults, 'fault')} in ${plural(totals.episodes, 'episode')}`;
+      return `No verdict: ${said} had finished, with ${plural(totals.violations.length, 'rule')} broken.`;
     });
   } catch (error) {
     // Print the violations found so far.
-    for (const violation of over.violations)
+    for (const violation of totals.violations)
       for (const line of broken(violation, config.adapter)) deps.stderr.write(`${line}\n`);
     throw error;
   } finally {

@@ -55,7 +55,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
         sequences: Math.max(...AT_ONCE),
         answerTokens: ANSWER,
       };
-      await tell(entry, { kind: 'prepare', answerer, adapter, question });
+      await request(entry, { kind: 'prepare', answerer, adapter, question });
     }
     const prompts = Array.from({ length: Math.max(...AT_ONCE) }, (_, i) =>
       promptOf(PROMPT, weights.architecture.vocabSize, i + 1),
@@ -68,7 +68,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
         const said: Answer[] = [];
         for (const count of AT_ONCE) {
           if (entry.why !== null) break;
-          const answer = await tell(entry, { kind: 'round', prompts: prompts.slice(0, count) });
+          const answer = await request(entry, { kind: 'round', prompts: prompts.slice(0, count) });
           if (answer) said.push(answer);
         }
         if (said.length === AT_ONCE.length && round > 0) entry.rounds.push(said as Round);
@@ -96,7 +96,7 @@ interface Running {
   missing: boolean;
 }
 
-async function tell(entry: Running, message: ToAnswerer): Promise<Answer | null> {
+async function request(entry: Running, message: ToAnswerer): Promise<Answer | null> {
   const said = await ask<FromAnswerer>(entry.child, message);
   if (said.kind === 'missing' || said.kind === 'failed') entry.why = said.why;
   if (said.kind === 'missing') entry.missing = true;

@@ -25,7 +25,7 @@ const THINK_MS = 5000;
 const KEYS = 2 * MOST_TURNS;
 
 /** Generates turns of conversations that arrive at `perSecond` and have one to MOST_TURNS turns. Keeps none. */
-export function* madeTurns(
+export function* generatedTurns(
   count: number,
   { perSecond, seed }: { perSecond: number; seed: number },
 ): Generator<TraceTurn> {
