@@ -182,6 +182,13 @@ describe('an output file', () => {
     expect(world.err()).toContain('--json and OUT both write out.jsonl');
   });
 
+  test('may not overwrite another output under the name of a link', async () => {
+    const { deps, err } = fakeWorld();
+    const linked = { ...deps, plainFileId: async () => 'one file' };
+    expect(await main([...RUN, '--json', 'out.json', '--html', 'link'], linked)).toBe(2);
+    expect(err()).toContain('--json and --html both write link');
+  });
+
   test('may overwrite the baseline, so that the next run is compared with this one', async () => {
     const world = fakeWorld({}, { 'before.json': await saved() });
     const argv = [...RUN, '--baseline', 'before.json', '--json', 'before.json'];

@@ -44,7 +44,8 @@ export async function checkFiles(
   const taken = new Map<string, string>();
   for (const [option, file] of outputsOf(config, named)) {
     if (typeof file !== 'string') continue;
-    const place = path.resolve(file);
+    // A link to an existing file is that file.
+    const place = (await deps.plainFileId(file)) ?? path.resolve(file);
     const other = taken.get(place);
     if (other !== undefined)
       throw new ConfigError(`${other} and ${option} both write ${file}: give each its own file`);
