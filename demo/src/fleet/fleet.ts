@@ -63,6 +63,8 @@ export class Fleet {
   #hidden = false;
   /** Between watch() and its end. A measurement may finish later, and must not start anything then. */
   #watched = false;
+  /** Turn whose path is wanted; null: none, and answers for other turns are dropped. */
+  #followed: string | null = null;
   #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor() {
@@ -99,7 +101,7 @@ export class Fleet {
   begin(): void {
     batch(() => {
       this.look.value = null;
-      this.path.value = null;
+      this.letGo();
       this.failed.value = null;
       this.starting.value = null;
       this.adapter.value = '';
@@ -174,11 +176,13 @@ export class Fleet {
   }
 
   follow(turnId: string): void {
+    this.#followed = turnId;
     this.#order({ kind: 'path', turnId });
   }
 
   /** Stops following a turn. */
   letGo(): void {
+    this.#followed = null;
     this.path.value = null;
   }
 
@@ -220,12 +224,12 @@ export class Fleet {
         this.speed.value = news.speed;
       });
       // The path grows until the answer has ended.
-      const path = this.path.value;
-      if (path?.latencyMs === null) this.follow(path.decision.turnId);
+      if (this.#followed !== null && this.path.value?.latencyMs === null) this.follow(this.#followed);
     } else if (news.kind === 'said') this.notes.say(news.message);
-    else if (news.kind === 'path') {
-      if (news.path) this.path.value = news.path;
-      else {
+    else if (news.kind === 'path' && this.#followed !== null) {
+      if (news.path) {
+        if (news.path.decision.turnId === this.#followed) this.path.value = news.path;
+      } else {
         // A path that has not ended would be requested again and again.
         if (this.path.value?.latencyMs === null) this.path.value = null;
         this.notes.say('That turn is no longer remembered: choose a newer one.');
