@@ -20,8 +20,8 @@ import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/li
 import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/view.ts';
 import type { Served } from '../../../../src/simulate/load/load.ts';
 import { LOWEST_TOKEN_ID } from '../../../../src/workload/random-conversations.ts';
-import { type EngineLook, EngineLooks } from './engine-looks.ts';
-import { StoreLooks } from './store-looks.ts';
+import { type EngineSnapshot, EngineSnapshots } from './engine-snapshots.ts';
+import { StoreSnapshots } from './store-snapshots.ts';
 
 /** Conversations. With more, the queues of engines that share one device show nothing new. */
 const MOST_UNDER_WAY = 64;
@@ -33,8 +33,8 @@ export class RealFleet {
   readonly #broke: (error: unknown) => void;
   readonly #originMs = systemClock.now();
   readonly #log = new FleetLog(this.#originMs);
-  readonly #looks = new EngineLooks();
-  readonly #store: StoreLooks | null;
+  readonly #snapshots = new EngineSnapshots();
+  readonly #store: StoreSnapshots | null;
   readonly #load: LiveLoad;
   readonly #ended = new AbortController();
   #wanted: LiveLoadSettings;
@@ -58,9 +58,9 @@ export class RealFleet {
     };
     this.#routing = settings.routing;
     this.#wanted = settings.load;
-    this.#store = settings.store && new StoreLooks(cluster);
+    this.#store = settings.store && new StoreSnapshots(cluster);
     cluster.onNotice((notice) => this.#heard(notice));
-    cluster.onSpan((span) => this.#saw(span));
+    cluster.onSpan((span) => this.#addSpan(span));
     this.#load = new LiveLoad(
       this.#served(),
       { after },
@@ -149,16 +149,16 @@ export class RealFleet {
   async look(): Promise<LiveLook> {
     const { engines: present, members } = this.#cluster;
     const staying = new Set(members.staying);
-    const looks = await Promise.all(
-      present.map((engine) => this.#looks.of(engine, staying.has(engine), this.nowMs)),
+    const snapshots = await Promise.all(
+      present.map((engine) => this.#snapshots.of(engine, staying.has(engine), this.nowMs)),
     );
-    const store = (await this.#store?.look()) ?? null;
+    const store = (await this.#store?.take()) ?? null;
     const { nowMs } = this;
     this.#log.until(nowMs);
     return {
       nowMs,
-      engines: looks.map(({ engine }) => engine),
-      opened: this.#blocks(looks),
+      engines: snapshots.map(({ engine }) => engine),
+      opened: this.#blocks(snapshots),
       store: store && this.#log.store(store),
       ...this.#log.look(),
       turnedAway: this.#load.turnedAway,
@@ -189,8 +189,8 @@ export class RealFleet {
     };
   }
 
-  #blocks(looks: readonly EngineLook[]): LiveBlocks | null {
-    const { engine, blocks } = looks.find((look) => look.engine.engineId === this.#opened) ?? {};
+  #blocks(snapshots: readonly EngineSnapshot[]): LiveBlocks | null {
+    const { engine, blocks } = snapshots.find((snapshot) => snapshot.engine.engineId === this.#opened) ?? {};
     return engine && blocks ? this.#log.blocks(engine.engineId, blocks.numBlocks, blocks.facts) : null;
   }
 
@@ -214,9 +214,9 @@ export class RealFleet {
     }
   }
 
-  #saw(span: Span): void {
+  #addSpan(span: Span): void {
     this.#log.saw(span);
-    this.#looks.saw(span);
+    this.#snapshots.addSpan(span);
   }
 
   /** Reports changes that are refused; any other error breaks the fleet. */

@@ -1,10 +1,10 @@
-/** The content of a real store, requested from its thread. Each look fetches only what changed since the last one. */
+/** The content of a real store, requested from its thread. Each snapshot fetches only what changed since the last one. */
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
 import { MOST_CELLS, type StoreContent } from '../../../../src/simulate/live/view.ts';
 import type { StoreCell } from '../../../../src/store/block-news.ts';
 import { storeOccupancy } from '../../../../src/store/occupancy.ts';
 
-export class StoreLooks {
+export class StoreSnapshots {
   readonly #cluster: Pick<EngineCluster, 'storeBlocks' | 'storeStats'>;
   readonly #cells = new Map<number, StoreCell>();
   #revision = 0;
@@ -14,7 +14,7 @@ export class StoreLooks {
   }
 
   /** null: there is no store. */
-  async look(): Promise<StoreContent | null> {
+  async take(): Promise<StoreContent | null> {
     const [news, stats] = await Promise.all([
       this.#cluster.storeBlocks(this.#revision),
       this.#cluster.storeStats(),

@@ -1,6 +1,6 @@
 /** A real store in the fleet view: each look asks for the changes since the previous one. */
 import { expect, test } from 'vitest';
-import { StoreLooks } from '../../demo/src/fleet/real/store-looks.ts';
+import { StoreSnapshots } from '../../demo/src/fleet/real/store-snapshots.ts';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
 import type { StoreStats } from '../../src/store/stats.ts';
 
@@ -13,14 +13,14 @@ test('looks follow the cells of a store, even if another reader looks in between
   ];
   const counters = { lookups: 5, hits: 4, evicted: 2 };
   const blocks = (since: number) => ({ ...news.news(since, memory, null), queues: null });
-  const looks = new StoreLooks({
+  const snapshots = new StoreSnapshots({
     storeBlocks: async (since) => {
       asked.push(since);
       return blocks(since);
     },
     storeStats: async () => ({ slots: 4, blocks: memory.length, counters }) as unknown as StoreStats,
   });
-  const first = await looks.look();
+  const first = await snapshots.take();
   expect(first).toMatchObject({ slots: 4, blocks: 2, lookups: 5, hits: 4, evicted: 2, tiers: [] });
   const shares = (look: typeof first) => [[...look!.pool.cached], [...look!.pool.used]];
   expect(shares(first)).toEqual([
@@ -35,14 +35,14 @@ test('looks follow the cells of a store, even if another reader looks in between
     [0, 0, 255, 0],
     [0, 255, 0, 0],
   ];
-  expect(shares(await looks.look())).toEqual(second);
+  expect(shares(await snapshots.take())).toEqual(second);
   expect(asked).toEqual([0, 1]);
   // The store then reports everything again.
   blocks(0);
-  expect(shares(await looks.look())).toEqual(second);
+  expect(shares(await snapshots.take())).toEqual(second);
 });
 
 test('a look without a store is null', async () => {
-  const looks = new StoreLooks({ storeBlocks: async () => null, storeStats: async () => null });
-  expect(await looks.look()).toBeNull();
+  const snapshots = new StoreSnapshots({ storeBlocks: async () => null, storeStats: async () => null });
+  expect(await snapshots.take()).toBeNull();
 });

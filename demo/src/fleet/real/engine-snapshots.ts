@@ -7,56 +7,56 @@ import type { Span } from '../../../../src/measure/spans/spans.ts';
 import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/view.ts';
 
 /** `blocks` is null for an engine that has ended. */
-export interface EngineLook {
+export interface EngineSnapshot {
   engine: LiveEngine;
   blocks: EngineBlocks | null;
 }
 
-export class EngineLooks {
-  /** By engine: milliseconds of kernel time since the last look. */
+export class EngineSnapshots {
+  /** By engine: milliseconds of kernel time since the last snapshot. */
   readonly #busyMs = new Map<string, number>();
-  readonly #lookedMs = new Map<string, number>();
+  readonly #lastMs = new Map<string, number>();
 
-  saw({ name, engineId, startMs, endMs }: Span): void {
+  addSpan({ name, engineId, startMs, endMs }: Span): void {
     if (name === 'forward' && engineId !== null)
       this.#busyMs.set(engineId, (this.#busyMs.get(engineId) ?? 0) + endMs - startMs);
   }
 
   /** Rejects with errors that the engine's end does not explain. */
-  async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
+  async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineSnapshot> {
     try {
       if (!engine.ended) return await this.#living(engine, stays, nowMs);
     } catch (error) {
       if (!engine.ended && !(error instanceof EngineDeadError)) throw error;
     }
     // The thread may know of its end before the fleet does. The fleet replaces only engines that it knows to have ended.
-    return { engine: gone(engine), blocks: null };
+    return { engine: endedEngine(engine), blocks: null };
   }
 
-  async #living(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
+  async #living(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineSnapshot> {
     const { engineId, role, inspection } = engine;
     const [blocks, stats] = await Promise.all([inspection.blocks(), inspection.stats()]);
     const { running, waiting, waitingForRemote: loading, freeBlocks } = stats;
-    const looked: LiveEngine = {
+    const current: LiveEngine = {
       ...{ engineId, role, why: null, running, waiting, loading, freeBlocks },
       state: stays ? 'serving' : 'leaving',
       numBlocks: usable(blocks),
       busy: this.#busyShare(engineId, nowMs),
       pool: poolOf(blocks),
     };
-    return { engine: looked, blocks };
+    return { engine: current, blocks };
   }
 
   #busyShare(engineId: string, nowMs: number): number {
-    const passedMs = nowMs - (this.#lookedMs.get(engineId) ?? 0);
+    const passedMs = nowMs - (this.#lastMs.get(engineId) ?? 0);
     const busyMs = this.#busyMs.get(engineId) ?? 0;
-    this.#lookedMs.set(engineId, nowMs);
+    this.#lastMs.set(engineId, nowMs);
     this.#busyMs.set(engineId, 0);
     return passedMs > 0 ? Math.min(1, busyMs / passedMs) : 0;
   }
 }
 
-function gone({ engineId, role, ended }: ThreadEngine): LiveEngine {
+function endedEngine({ engineId, role, ended }: ThreadEngine): LiveEngine {
   const nothing = { running: 0, waiting: 0, loading: 0, freeBlocks: 0, numBlocks: 0, busy: 0, pool: null };
   if (!ended) return { engineId, role, state: 'leaving', why: null, ...nothing };
   return { engineId, role, state: 'ended', why: messageOf(ended), ...nothing };
