@@ -70,8 +70,9 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
     });
     const resized = new ResizeObserver(redraw);
     resized.observe(element.parentElement!);
-    const seen = new IntersectionObserver(([entry]) => {
-      visible = entry?.isIntersecting ?? true;
+    const seen = new IntersectionObserver((entries) => {
+      // Several may have been collected; the last one is the newest.
+      visible = entries.at(-1)?.isIntersecting ?? true;
       redraw();
     });
     seen.observe(element);
