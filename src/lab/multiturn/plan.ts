@@ -92,19 +92,29 @@ export const predictRoundMs = (
     )
     .reduce((sum, ms) => sum + ms, 0);
 
-/** The largest part of the workload of which `rounds` rounds fit: the first of cuts() that fits, or the last. */
+/**
+ * The largest part of the workload of which `rounds` rounds fit: the first of cuts() that fits, or the last. A part takes as
+ * long to predict as it is large, so it is found by bisection: no part is predicted to take longer than a larger one.
+ */
 export function fittingConversations(
   conversations: readonly BenchConversation[],
   predictMs: (some: readonly BenchConversation[]) => number,
   options: { numClients: number; rounds: number; leftMs: number },
 ): readonly BenchConversation[] {
   const { numClients, rounds, leftMs } = options;
-  let some = conversations;
-  for (const { count, turns } of cuts(conversations, numClients)) {
-    some = shortened(conversations.slice(0, count), turns);
-    if (rounds * predictMs(some) <= PLANNED_SHARE * leftMs) break;
+  const parts = [...cuts(conversations, numClients)];
+  const partAt = (index: number) => {
+    const { count, turns } = parts[index]!;
+    return shortened(conversations.slice(0, count), turns);
+  };
+  let low = 0;
+  for (let high = parts.length - 1; low < high; ) {
+    // The whole workload first: most often it fits.
+    const middle = low === 0 && high === parts.length - 1 ? 0 : (low + high) >> 1;
+    if (rounds * predictMs(partAt(middle)) <= PLANNED_SHARE * leftMs) high = middle;
+    else low = middle + 1;
   }
-  return some;
+  return partAt(low);
 }
 
 /** The published run stopped when the first conversation ended, after this many turns. */
@@ -115,8 +125,7 @@ const LEAST_TURNS = 2;
 
 /**
  * Ever smaller parts of the workload, down to the smallest useful one: first fewer conversations, as long as each client still
- * has several (with fewer, a small cache would hold them all), then fewer turns, alternating. Of many conversations, 1% is cut
- * at a time: each part takes as long to predict as it is large.
+ * has several (with fewer, a small cache would hold them all), then fewer turns, alternating.
  */
 function* cuts(
   conversations: readonly BenchConversation[],
@@ -131,7 +140,7 @@ function* cuts(
     [numClients, LEAST_TURNS],
   ] as const) {
     while (count > fewest) {
-      count = Math.max(fewest, count - Math.max(1, Math.floor(count / 100)));
+      count--;
       yield { count, turns };
     }
     while (turns > shortest) yield { count, turns: --turns };

@@ -174,14 +174,12 @@ describe('a time budget', () => {
     let predicted = 0;
     const predictMs = (some: readonly BenchConversation[]): number => {
       predicted += some.length;
-      if (predicted > 200 * many.length) throw new Error(`still ${some.length} conversations`);
+      if (predicted > 10 * many.length) throw new Error(`still ${some.length} conversations`);
       return some.length;
     };
     expect(fittingConversations(many, predictMs, options(1))).toHaveLength(2);
     predicted = 0;
-    const fitting = fittingConversations(many, predictMs, options(3 * 1000)).length;
-    expect(fitting).toBeLessThanOrEqual(850);
-    expect(fitting).toBeGreaterThanOrEqual(0.98 * 850);
+    expect(fittingConversations(many, predictMs, options(3 * 1000))).toHaveLength(850);
   });
 
   test('is planned with more time for recomputing than for pulling', () => {
