@@ -1,18 +1,10 @@
 /** A benchmark of more than two modes, policies or paths: each of them against the reference. */
 
-import { formatInterval, formatMs, plural } from '../measure/format.ts';
+import { formatInterval, plural } from '../measure/format.ts';
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { type BenchPair, type Experiment, labelIn, type Ratio } from '../measure/schemas/bench-report.ts';
-import {
-  type Cell,
-  type FiguresPiece,
-  left,
-  right,
-  type TablePiece,
-  TONE_OF,
-  type Tone,
-  under,
-} from './document.ts';
+import { type Cell, type FiguresPiece, left, right, type TablePiece, under } from './document.ts';
+import { ratioFigure, times, toneOf } from './ratio.ts';
 
 type Compared = Pick<Experiment, 'comparisons' | 'modes'>;
 
@@ -20,13 +12,11 @@ type Compared = Pick<Experiment, 'comparisons' | 'modes'>;
 export const comparesEqually = ({ comparisons }: Compared): boolean =>
   Object.keys(comparisons).length > 1 && !('bidirectional' in comparisons);
 
-const toneOf = ({ ratio, low, high }: Ratio): Tone =>
-  ratio === null ? 'plain' : TONE_OF[outcomeOf({ ratio, low, high })];
-
-const times = (ratio: number): string => `${ratio.toFixed(2)}x`;
-
 const cell = (ratio: Ratio): Cell => ({
-  text: ratio.ratio === null ? '-' : formatInterval({ ...ratio, value: ratio.ratio }, times),
+  text:
+    ratio.ratio === null
+      ? '-'
+      : formatInterval({ ...ratio, value: ratio.ratio }, (value) => times({ ...ratio, ratio: value })),
   tone: toneOf(ratio),
 });
 
@@ -56,29 +46,10 @@ export function againstTables(compared: Compared): TablePiece[] {
 export function againstFigures({ comparisons, modes }: Compared): FiguresPiece {
   return {
     kind: 'figures',
-    figures: Object.entries(comparisons).map(
-      ([
-        key,
-        {
-          reference,
-          ttft_ms: { mean },
-        },
-      ]) => ({
-        label: `mean TTFT: ${labelIn(modes, key)} against ${labelIn(modes, reference)}`,
-        value: mean.ratio === null ? '-' : times(mean.ratio),
-        note: [`${formatMs(mean.reference)} → ${formatMs(mean.candidate)} ms`, sure(mean)]
-          .filter(Boolean)
-          .join('; '),
-        tone: toneOf(mean),
-      }),
+    figures: Object.entries(comparisons).map(([key, { reference, ttft_ms }]) =>
+      ratioFigure(`mean TTFT: ${labelIn(modes, key)} against ${labelIn(modes, reference)}`, ttft_ms.mean),
     ),
   };
-}
-
-function sure({ ratio, low, high }: Ratio): string {
-  if (ratio === null || low === null || high === null) return '';
-  const tie = outcomeOf({ ratio, low, high }) === 'tie' ? `: ${TIE}` : '';
-  return `95%: ${low.toFixed(2)} to ${high.toFixed(2)}${tie}`;
 }
 
 /** How many candidates of equal rank are faster, slower, or neither. */

@@ -9,7 +9,6 @@ import {
   COMPARED_STATISTICS,
   type Experiment,
   labelIn,
-  type Ratio,
 } from '../measure/schemas/bench-report.ts';
 import { groupStages } from '../measure/spans/stages.ts';
 import { ENOUGH_FOR_P99 } from '../measure/statistics.ts';
@@ -24,11 +23,10 @@ import {
   right,
   type Section,
   type TablePiece,
-  TONE_OF,
-  type Tone,
   under,
 } from './document.ts';
 import { wayTables } from './paths.ts';
+import { interval, ratioFigure, times, toneOf } from './ratio.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
 
@@ -135,36 +133,16 @@ function experimentSection(experiment: Experiment, { kind }: BenchReport['target
   };
 }
 
-const isTie = ({ ratio, low, high }: Ratio): boolean =>
-  ratio !== null && low !== null && high !== null && outcomeOf({ ratio, low, high }) === 'tie';
-
-const interval = (ratio: Ratio): string => {
-  const { low, high } = ratio;
-  const range = low === null || high === null ? [] : [`${low.toFixed(2)} to ${high.toFixed(2)}`];
-  return [...range, ...(isTie(ratio) ? [TIE] : [])].join(': ');
-};
-
-const toneOf = ({ ratio, low, high }: Ratio): Tone =>
-  ratio === null ? 'plain' : TONE_OF[outcomeOf({ ratio, low, high })];
-
-const times = ({ ratio }: Ratio): string => (ratio === null ? '-' : `${ratio.toFixed(2)}x`);
-
 function ratioFigures(comparison: BenchComparison, modes: Experiment['modes']): FiguresPiece {
   const { ttft_ms, tpot_ms, latency_ms, computed_tokens_saved } = comparison;
   const { reference, candidate } = namesIn(comparison, modes);
-  const figure = (label: string, ratio: Ratio) => ({
-    label,
-    value: times(ratio),
-    note: `${formatMs(ratio.reference)} → ${formatMs(ratio.candidate)} ms${interval(ratio) ? `; 95%: ${interval(ratio)}` : ''}`,
-    tone: toneOf(ratio),
-  });
   return {
     kind: 'figures',
     figures: [
-      figure('mean TTFT', ttft_ms.mean),
-      figure('median TTFT', ttft_ms.p50),
-      figure('mean TPOT', tpot_ms.mean),
-      figure('mean latency', latency_ms.mean),
+      ratioFigure('mean TTFT', ttft_ms.mean),
+      ratioFigure('median TTFT', ttft_ms.p50),
+      ratioFigure('mean TPOT', tpot_ms.mean),
+      ratioFigure('mean latency', latency_ms.mean),
       ...(computed_tokens_saved === null
         ? []
         : [
