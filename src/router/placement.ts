@@ -83,9 +83,16 @@ export function admittingEngines<T extends Placeable>(
   if (rolesets.length === 0) return engines;
   return engines.filter(({ roleset }) => {
     const bounds = rolesets.find(({ name }) => name === roleset);
-    return !bounds || (promptTokens >= bounds.min && (bounds.max === null || promptTokens <= bounds.max));
+    return !bounds || admits(bounds, promptTokens);
   });
 }
+
+export const admits = ({ min, max }: RolesetBounds, promptTokens: number): boolean =>
+  promptTokens >= min && (max === null || promptTokens <= max);
+
+/** The rolesets with their bounds, for messages. */
+export const boundsInWords = (rolesets: readonly RolesetBounds[]): string =>
+  rolesets.map(({ name, min, max }) => `${name} ${min} to ${max ?? 'any'}`).join(', ');
 
 /** The D that P may hand over to: in replica mode those of its own roleset, pooled any. */
 export const partners = <T extends Placeable>(
@@ -123,7 +130,5 @@ function byRoleset<T extends Placeable>(views: readonly T[]): T[][] {
   return [...groups.values()];
 }
 
-function noBucket(promptTokens: number, rolesets: readonly RolesetBounds[]): string {
-  const known = rolesets.map(({ name, min, max }) => `${name} ${min} to ${max ?? 'any'}`);
-  return `no roleset takes a prompt of ${promptTokens} tokens: there are ${known.join(', ')}`;
-}
+const noBucket = (promptTokens: number, rolesets: readonly RolesetBounds[]): string =>
+  `no roleset takes a prompt of ${promptTokens} tokens: there are ${boundsInWords(rolesets)}`;

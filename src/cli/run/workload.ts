@@ -5,6 +5,7 @@ import { fleetIn } from '../../fleet/options.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { needBlocks, poolFor } from '../../lab/pools.ts';
 import type { Architecture } from '../../model/types.ts';
+import { admits, boundsInWords } from '../../router/placement.ts';
 import { parseConversations } from '../../workload/file.ts';
 import { conversationLength, makeConversations } from '../../workload/random-conversations.ts';
 import { SHIPPED_TOKENS, shippedConversation } from '../../workload/shipped.ts';
@@ -57,10 +58,9 @@ function checkTaken(
   const { rolesets } = fleetIn(options);
   for (let turn = 1; turn <= turns; turn++) {
     const prompt = systemTokens + turn * userTokens + (turn - 1) * outputTokens;
-    if (rolesets.some(({ min, max }) => prompt >= min && prompt <= (max ?? prompt))) continue;
-    const known = rolesets.map(({ name, min, max }) => `${name} ${min} to ${max ?? 'any'}`);
+    if (rolesets.some((bounds) => admits(bounds, prompt))) continue;
     throw new ConfigError(
-      `the prompt of turn ${turn} has ${prompt} tokens, and no roleset of --fleet takes it (${known.join(', ')}): widen a roleset's promptTokens, or change the lengths of the conversation`,
+      `the prompt of turn ${turn} has ${prompt} tokens, and no roleset of --fleet takes it (${boundsInWords(rolesets)}): widen a roleset's promptTokens, or change the lengths of the conversation`,
     );
   }
 }
