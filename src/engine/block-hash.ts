@@ -11,6 +11,9 @@ import type { TokenIds } from '../config/token-ids.ts';
 /** Opaque. createBlockHasher's are the digest's hex digits; simulations use short strings. */
 export type BlockHash = string;
 
+/** Length of a simulation's hashes: 64 bits, in which any character may occur. Others are longer. */
+export const SHORT_HASH_CHARS = 4;
+
 export interface BlockHasher {
   /** The parent of every sequence's first block. */
   readonly root: BlockHash;

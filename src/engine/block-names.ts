@@ -4,13 +4,11 @@
  * block, never has a name and serves as the nil index.
  */
 import { invariant } from '../errors.ts';
-import type { BlockHash } from './block-hash.ts';
+import { type BlockHash, SHORT_HASH_CHARS } from './block-hash.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
 
 /** Characters of a long hash that choose its bucket: enough bits for any digest. */
 const BUCKET_CHARS = 8;
-/** A hash of four characters (64 bits) is stored inline as two words; for a longer one, the string is stored. */
-const SHORT_CHARS = 4;
 
 /** The word that chooses the bucket: names with different words differ. For a short hash, its second half. */
 const WORD = 0;
@@ -27,7 +25,8 @@ const BEFORE = 6;
 /** A power of two, so that no block's words straddle two cache lines. */
 const FIELDS = 8;
 
-const isShort = (hash: BlockHash): boolean => hash.length === SHORT_CHARS;
+/** A short hash is stored inline as two words; for a longer one, the string is stored. */
+const isShort = (hash: BlockHash): boolean => hash.length === SHORT_HASH_CHARS;
 const kindOf = (hash: BlockHash, group: number): number => 1 + 2 * group + Number(!isShort(hash));
 const isLong = (kind: number): boolean => kind > 0 && (kind & 1) === 0;
 
