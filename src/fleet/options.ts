@@ -71,6 +71,17 @@ export function pairPool(
   return Math.min(...[...prefill, ...decode].map((seat) => poolOf(options, seat).numBlocks));
 }
 
+/** The same for two turns: one of promptTokens tokens, and the next, with one token of the answer and newTokens more. */
+export function twoTurnsPool(
+  promptTokens: number,
+  newTokens: number,
+  options: Parameters<typeof pairPool>[1],
+): number | null {
+  const first = pairPool(promptTokens, options);
+  const next = pairPool(promptTokens + 1 + newTokens, options);
+  return first === null || next === null ? null : Math.min(first, next);
+}
+
 /** Whether some layers have sliding windows, so that blocks leave them. */
 export const hasWindows = ({
   allFullKv,

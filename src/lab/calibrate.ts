@@ -2,7 +2,7 @@
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
 import { cacheGroups } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
-import { pairPool } from '../fleet/options.ts';
+import { twoTurnsPool } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { LEAST_LENGTHS, measureStoreCosts } from './store-costs.ts';
@@ -92,7 +92,7 @@ function calibrationPlan(
   const contexts =
     fitting.length >= LEAST_LENGTHS
       ? fitting
-      : SHORT_CONTEXTS.filter((tokens) => roomOf(tokens, settings) !== null);
+      : SHORT_CONTEXTS.filter((tokens) => twoTurnsPool(tokens, NEW_TOKENS, settings) !== null);
   if (contexts.length < LEAST_LENGTHS)
     throw new ConfigError(
       `calibrating measures pulls from D to P for prompts of ${SHORT_CONTEXTS[0]} to ${promptOf(CONTEXTS.at(-1)!)} tokens, and the fleet has no P and D that take two lengths of them: widen the promptTokens of a roleset with P and D, or add such a roleset`,
@@ -111,18 +111,12 @@ function calibrationPlan(
 /** The prompt of the turn after one whose `tokens` tokens D holds: these, D's answer, and the new ones. */
 const promptOf = (tokens: number): number => tokens + 1 + NEW_TOKENS;
 
-/** Blocks of the smallest pool that may serve the turns; null: no P and D take both of them. */
-function roomOf(tokens: number, settings: Cluster['settings']): number | null {
-  const pools = [tokens, promptOf(tokens)].map((prompt) => pairPool(prompt, settings));
-  return pools.reduce((least, pool) => (least === null || pool === null ? null : Math.min(least, pool)));
-}
-
 /** D holds one turn while it serves the next, so two must fit. Savings by sliding windows are ignored. */
 function fits(tokens: number, settings: Cluster['settings']): boolean {
-  const { kvCacheGroups, blockSize, maxModelLen } = settings;
-  const numBlocks = roomOf(tokens, settings);
+  const { blockSize, maxModelLen } = settings;
+  const numBlocks = twoTurnsPool(tokens, NEW_TOKENS, settings);
   if (numBlocks === null) return false;
-  const perGroup = (numBlocks - 1) / (kvCacheGroups?.length ?? 1);
+  const perGroup = (numBlocks - 1) / cacheGroups(settings).length;
   return promptOf(tokens) + 1 <= Math.min(maxModelLen, Math.floor(perGroup / 2) * blockSize);
 }
 

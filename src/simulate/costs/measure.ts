@@ -4,7 +4,7 @@
  */
 
 import { mean } from 'simple-statistics';
-import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
+import { cacheGroups } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import { pairPool, smallestPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -72,9 +72,9 @@ export class CostMeter {
     this.#cluster = cluster;
     this.#signal = signal;
     const { settings, engines, info } = cluster;
-    const { maxModelLen, blockSize, maxNumSeqs, kvCacheGroups = FULL_GROUP } = settings;
+    const { maxModelLen, blockSize, maxNumSeqs } = settings;
     // Sliding windows are not taken into account.
-    const perGroup = Math.floor((smallestPool(settings) - 1) / kvCacheGroups.length);
+    const perGroup = Math.floor((smallestPool(settings) - 1) / cacheGroups(settings).length);
     const room = Math.min(maxModelLen, perGroup * blockSize);
     this.#prefills = PREFILLS.filter((tokens) => tokens + DECODED < room);
     this.#fits = ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room;

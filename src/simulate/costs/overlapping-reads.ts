@@ -3,7 +3,7 @@
  * steps.
  */
 import { mean, sum } from 'simple-statistics';
-import { pairPool } from '../../fleet/options.ts';
+import { twoTurnsPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { foldStages } from '../../measure/spans/stages.ts';
 import { median } from '../../measure/statistics.ts';
@@ -79,9 +79,7 @@ export class ReadMeter {
   async round(counts: boolean): Promise<void> {
     const { requests, cluster, room } = this.#deps;
     const tokens = READ_TOKENS.filter(
-      (length) =>
-        length < room &&
-        [length, length + 1 + NEW_TOKENS].every((prompt) => pairPool(prompt, cluster.settings) !== null),
+      (length) => length < room && twoTurnsPool(length, NEW_TOKENS, cluster.settings) !== null,
     );
     const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
     if (tokens.length === 0 || answer < 2) return;
