@@ -107,11 +107,12 @@ export function fittingConversations(
     const { count, turns } = parts[index]!;
     return shortened(conversations.slice(0, count), turns);
   };
+  const fits = (index: number) => rounds * predictMs(partAt(index)) <= PLANNED_SHARE * leftMs;
   let low = 0;
-  for (let high = parts.length - 1; low < high; ) {
-    // The whole workload first: most often it fits.
-    const middle = low === 0 && high === parts.length - 1 ? 0 : (low + high) >> 1;
-    if (rounds * predictMs(partAt(middle)) <= PLANNED_SHARE * leftMs) high = middle;
+  // The whole workload first: most often it fits.
+  for (let high = fits(0) ? 0 : parts.length - 1; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (fits(middle)) high = middle;
     else low = middle + 1;
   }
   return partAt(low);
