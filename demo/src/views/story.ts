@@ -3,7 +3,8 @@ import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
 import { isConversation } from '../session/conversation/conversation.ts';
 import type { Mode, Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
-import { ms, plural, rate, times } from './format.ts';
+import { ms, plural, times } from './format.ts';
+import { timeAndRate } from './measured.ts';
 import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
 import { isModelled } from './race/stage-names.ts';
@@ -175,7 +176,7 @@ const pulledDetail = (pull: TransferView): string =>
   pull.endMs === null ? '' : copiedIn(pull.endMs - pull.startMs, pull.bytes, pull.throttled);
 
 const copiedIn = (tookMs: number, bytes: number, throttled: boolean): string =>
-  `Copied in ${ms(tookMs)}, ${rate(bytes, tookMs)}${throttled ? ' over a modelled link' : ''}.`;
+  `Copied in ${timeAndRate(tookMs, bytes, throttled)}.`;
 
 function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): Story {
   const { result, turn, mode } = view;
