@@ -101,3 +101,10 @@ export const serving = {
     value: 'SECONDS',
   }),
 };
+
+/** Names separated by commas; empty ones are skipped. */
+export const namesIn = (names: string | null): string[] =>
+  (names ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');

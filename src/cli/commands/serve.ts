@@ -1,5 +1,7 @@
 /** `kvferry serve`: serves P, D and the router over HTTP until a signal. */
+
 import type { RunConfig, RunKey } from '../../config/run.ts';
+import { namesIn } from '../../config/serve-schema.ts';
 import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
@@ -123,10 +125,10 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     apiKey: keyOf(config.apiKey, 'KVFERRY_API_KEY', deps),
     adminKey: keyOf(config.adminKey, 'KVFERRY_ADMIN_KEY', deps),
     adminOnClientPorts: config.adminOnClientPorts,
-    servedModelNames: listed(config.servedModelName),
+    servedModelNames: namesIn(config.servedModelName),
     maxQueue: config.maxQueue,
-    corsOrigins: listed(config.corsOrigin),
-    allowedHosts: listed(config.allowedHosts),
+    corsOrigins: namesIn(config.corsOrigin),
+    allowedHosts: namesIn(config.allowedHosts),
     streamingKvParams: config.streamingKvParams === 'on',
     faultEndpoint: config.faultEndpoint,
     writeTimeoutMs: 1000 * config.writeTimeout,
@@ -151,12 +153,6 @@ function explain(
     log.explained('routing', routingFields(turn), () => turnRoutingLines(turn, plainStyle));
   }
 }
-
-const listed = (names: string | null): string[] =>
-  (names ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
 
 function banner(
   { urls, engineUrls, modelName }: RunningServer,

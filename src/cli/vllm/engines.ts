@@ -3,6 +3,7 @@ import { nixlExtraSchema } from '../../config/kv-connectors.ts';
 import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig, RunKey } from '../../config/run.ts';
+import { namesIn } from '../../config/serve-schema.ts';
 import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
@@ -23,11 +24,7 @@ const DEFAULT_PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
 export const routerPort = ({ port }: RunConfig): number => port || DEFAULT_PORTS.router;
 
 /** Model names for clients; empty: vLLM's name. */
-export const servedNames = (config: RunConfig): string[] =>
-  (config.servedModelName ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
+export const servedNames = (config: RunConfig): string[] => namesIn(config.servedModelName);
 
 /** Side channel port of the first engine (vLLM's default); others use the following ports, because engines may share a host. */
 const SIDE_CHANNEL_PORT = 5600;
