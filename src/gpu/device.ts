@@ -115,17 +115,17 @@ export class GpuDevice {
   }
 
   /**
-   * Submits the commands and resolves when the device has completed them. Rejects with EngineDeadError if the device
-   * ends first. Callers that submit several steps wait for each one, so that other submitters wait for at most one
-   * piece of work. `done` is called after the submit and resolves on completion; the map of a buffer that the commands
-   * write also serves.
+   * Submits each element as soon as the iterable yields it, so that the device can start before the last is encoded.
+   * Resolves when the device has completed all of them; rejects with EngineDeadError if the device ends first. Callers
+   * wait before they run more, so that other submitters wait for at most one run. `done` is called after the last
+   * submit and resolves on completion; the map of a buffer that the commands write also serves.
    */
   run(
-    commands: readonly GPUCommandBuffer[],
+    submits: Iterable<readonly GPUCommandBuffer[]>,
     done: () => Promise<unknown> = () => this.device.queue.onSubmittedWorkDone(),
   ): Promise<void> {
     this.assertAlive();
-    this.device.queue.submit(commands);
+    for (const commands of submits) this.device.queue.submit(commands);
     const ended = this.guard(done()).then(() => {});
     this.#inFlight = ended;
     const clear = () => {

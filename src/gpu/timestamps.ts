@@ -14,19 +14,15 @@ export interface PassTimes {
 const BYTES = 8;
 
 export class PassTimer {
-  /** Most passes between two reads. */
-  readonly capacity: number;
   readonly #gpu: GpuDevice;
   readonly #querySet: GPUQuerySet;
   readonly #resolved: GPUBuffer;
   readonly #readback: GPUBuffer;
-  #passes = 0;
   #smallestStep = Number.POSITIVE_INFINITY;
   #last = 0n;
 
   private constructor(gpu: GpuDevice, capacity: number) {
     this.#gpu = gpu;
-    this.capacity = capacity;
     const { device } = gpu;
     this.#querySet = device.createQuerySet({ label: 'pass times', type: 'timestamp', count: 2 * capacity });
     const size = 2 * capacity * BYTES;
@@ -42,32 +38,28 @@ export class PassTimer {
     });
   }
 
-  /** null if the device has no timestamp-query. */
+  /** For at most `capacity` passes between two reads. null if the device has no timestamp-query. */
   static create(gpu: GpuDevice, capacity: number): PassTimer | null {
     return gpu.device.features.has('timestamp-query') ? new PassTimer(gpu, capacity) : null;
   }
 
-  /** For the descriptor of the next pass. */
-  nextPass(): GPUComputePassTimestampWrites {
-    const first = 2 * this.#passes++;
+  /** For the descriptor of a pass. Indices begin at 0 after each read. */
+  passAt(index: number): GPUComputePassTimestampWrites {
     return {
       querySet: this.#querySet,
-      beginningOfPassWriteIndex: first,
-      endOfPassWriteIndex: first + 1,
+      beginningOfPassWriteIndex: 2 * index,
+      endOfPassWriteIndex: 2 * index + 1,
     };
   }
 
-  /** Encode after the passes, in the same command buffer. */
-  resolve(encoder: GPUCommandEncoder): void {
-    const bytes = 2 * this.#passes * BYTES;
-    encoder.resolveQuerySet(this.#querySet, 0, 2 * this.#passes, this.#resolved, 0);
-    encoder.copyBufferToBuffer(this.#resolved, 0, this.#readback, 0, bytes);
+  /** Encode after the first `passes` passes, which may be in earlier command buffers. */
+  resolve(encoder: GPUCommandEncoder, passes: number): void {
+    encoder.resolveQuerySet(this.#querySet, 0, 2 * passes, this.#resolved, 0);
+    encoder.copyBufferToBuffer(this.#resolved, 0, this.#readback, 0, 2 * passes * BYTES);
   }
 
-  /** Times of the passes since the last read, in order. Call after their command buffer has been submitted. */
-  async read(): Promise<PassTimes[]> {
-    const count = this.#passes;
-    this.#passes = 0;
+  /** Times of the first `count` passes, in order. Call after the commands that resolve them have been submitted. */
+  async read(count: number): Promise<PassTimes[]> {
     await this.#gpu.guard(this.#readback.mapAsync(GPUMapMode.READ, 0, 2 * count * BYTES));
     const times = new BigUint64Array(this.#readback.getMappedRange(0, 2 * count * BYTES)).slice();
     this.#readback.unmap();

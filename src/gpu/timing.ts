@@ -23,7 +23,7 @@ export async function timeSubmit(
   pass.end();
   const commands = encoder.finish();
   const start = clock.now();
-  await gpu.run([commands]);
+  await gpu.run([[commands]]);
   return clock.now() - start;
 }
 

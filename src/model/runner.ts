@@ -13,6 +13,7 @@ import { emitPieceSpan } from './pass/piece-spans.ts';
 import { uploadPiece } from './pass/piece-upload.ts';
 import { SampleReadback } from './pass/sample-readback.ts';
 import type { Work } from './pass/stage.ts';
+import { type EncodeCopy, StepCommands } from './pass/step-commands.ts';
 import { cutIntoPieces, type Piece, type PieceShape } from './pass/step-inputs.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SubmitSizes } from './submit-sizes.ts';
@@ -30,24 +31,18 @@ export interface WarmedUp {
   pipelines: number;
 }
 
-/** Decode steps with at most this many rows are one submit, regardless of the estimate. */
-const ONE_SUBMIT_ROWS = 16;
+/** Decode steps with at most this many rows are one part, regardless of the estimate. */
+const ONE_PART_ROWS = 16;
 
 export class ModelRunner implements ModelExecutor {
   readonly #parts: RunnerParts;
   readonly #gpu: GpuDevice;
   readonly #sizes: SubmitSizes;
+  readonly #commands: StepCommands;
   readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
   #busy = false;
-  /**
-   * The next decode step's commands, encoded while the device computes the current one. Used if the next step has the
-   * same dispatches.
-   */
-  #ahead: { part: readonly Work[]; commands: GPUCommandBuffer } | null = null;
-  /** null unless device times are requested. */
-  #timing: KernelTiming | null = null;
-  /** Replaces #timing after the current batch; null: no change. */
+  /** Replaces the commands' timing after the current batch; null: no change. */
   #nextTiming: { timing: KernelTiming | null } | null = null;
 
   private constructor(parts: RunnerParts) {
@@ -56,6 +51,7 @@ export class ModelRunner implements ModelExecutor {
     this.#parts = parts;
     this.#gpu = options.gpu;
     this.#sizes = new SubmitSizes(parts);
+    this.#commands = new StepCommands(options.gpu, parts.library);
     this.#shape = {
       blockSize: options.limits.blockSize,
       numBlocks: options.kv.numBlocks[0]!,
@@ -80,20 +76,25 @@ export class ModelRunner implements ModelExecutor {
    */
   async warmUp(): Promise<WarmedUp> {
     const { library, pass, options, weightsMs, compileMs } = this.#parts;
+    const commands = this.#commands;
     const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all');
     // First without measuring: the first touch of memory would make kernels look slow.
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       await this.#readback.read(piece, async (copy, done) => {
-        await this.#gpu.run([this.#encode(pass.firstLayer(piece)), this.#encodeCopy(copy)], done);
+        await this.#gpu.run(
+          [[commands.encodeWhole(pass.firstLayer(piece)), commands.encodeCopy(copy)]],
+          done,
+        );
       });
     }
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       for (const work of pass.firstLayer(piece)) {
-        await this.#sizes.calibrate(work, async () => {
+        await this.#sizes.calibrate(work, async (times) => {
+          const repeated = commands.encodeWhole(new Array<Work>(times).fill(work));
           const start = options.clock.now();
-          await this.#gpu.run([this.#encode([work])]);
+          await this.#gpu.run([[repeated]]);
           return options.clock.now() - start;
         });
       }
@@ -128,7 +129,7 @@ export class ModelRunner implements ModelExecutor {
 
   /** Times since the last call, or since setTiming. */
   takeKernelTimes(): KernelTimes {
-    return this.#timing?.take() ?? { totals: [], smallestStepNs: null };
+    return this.#commands.timing?.take() ?? { totals: [], smallestStepNs: null };
   }
 
   /** Throws EngineDeadError if the device is lost. */
@@ -174,7 +175,7 @@ export class ModelRunner implements ModelExecutor {
   destroy(): void {
     const { weights, activations, pass, later } = this.#parts;
     later.close();
-    this.#timing?.destroy();
+    this.#commands.timing = null;
     this.#nextTiming?.timing?.destroy();
     weights.destroy();
     activations.destroy();
@@ -197,7 +198,7 @@ export class ModelRunner implements ModelExecutor {
     const { sampled, computedMs } = await this.#runLast(last, piece);
     const { onSpan, engineId = 'engine', clock } = this.#parts.options;
     const timed = { begunMs, computedMs, endMs: clock.now(), submits: submits.length + 1 };
-    if (onSpan) emitPieceSpan(onSpan, engineId, piece, step, timed, this.#timing !== null);
+    if (onSpan) emitPieceSpan(onSpan, engineId, piece, step, timed, this.#commands.timing !== null);
     return sampled;
   }
 
@@ -207,39 +208,14 @@ export class ModelRunner implements ModelExecutor {
    */
   async #submit(part: readonly Work[], piece: Piece, last: LastPart = {}): Promise<void> {
     const { clock } = this.#parts.options;
-    const commands = [this.#takeEncoded(part) ?? this.#encode(part)];
-    if (last.copy) commands.push(this.#encodeCopy(last.copy));
+    const commands = this.#commands;
     const start = clock.now();
-    const running = this.#gpu.run(commands, last.done);
-    if (isSmallDecode(piece) && !this.#timing) this.#ahead = { part, commands: this.#encode(part) };
+    const running = this.#gpu.run(commands.submits(part, last.copy), last.done);
+    if (isSmallDecode(piece)) commands.encodeAhead(part);
     await running;
     this.#sizes.learn(part, clock.now() - start);
-    await this.#timing?.collect(part, piece, start);
-  }
-
-  /** The commands encoded ahead, if their dispatches are those of this part. */
-  #takeEncoded(part: readonly Work[]): GPUCommandBuffer | null {
-    const ahead = this.#ahead;
-    this.#ahead = null;
-    return ahead && !this.#timing && sameDispatches(ahead.part, part) ? ahead.commands : null;
-  }
-
-  #encode(part: readonly Work[]): GPUCommandBuffer {
-    const encoder = this.#gpu.device.createCommandEncoder({ label: 'forward' });
-    const { library } = this.#parts;
-    if (this.#timing) this.#timing.encode(encoder, part, (pass, work) => library.encode(pass, work));
-    else {
-      const pass = encoder.beginComputePass({ label: 'forward' });
-      for (const work of part) library.encode(pass, work);
-      pass.end();
-    }
-    return encoder.finish();
-  }
-
-  #encodeCopy(copy: (encoder: GPUCommandEncoder) => void): GPUCommandBuffer {
-    const encoder = this.#gpu.device.createCommandEncoder({ label: 'sampled' });
-    copy(encoder);
-    return encoder.finish();
+    const passes = commands.passesOf(part);
+    await commands.timing?.collect(part, piece, { submittedMs: start, passes });
   }
 
   /**
@@ -266,27 +242,13 @@ export class ModelRunner implements ModelExecutor {
 
   #changeTiming(): void {
     if (!this.#nextTiming) return;
-    this.#timing?.destroy();
-    this.#timing = this.#nextTiming.timing;
+    this.#commands.timing = this.#nextTiming.timing;
     this.#nextTiming = null;
   }
 }
 
 /** What the last part also does if the piece samples: the copy of its results, and how completion is detected. */
-type LastPart = { copy?: (encoder: GPUCommandEncoder) => void; done?: () => Promise<unknown> };
-
-const sameDispatches = (a: readonly Work[], b: readonly Work[]): boolean =>
-  a.length === b.length &&
-  a.every(({ kernel, bindGroup, x, y, z }, i) => {
-    const other = b[i]!;
-    return (
-      kernel === other.kernel &&
-      bindGroup === other.bindGroup &&
-      x === other.x &&
-      y === other.y &&
-      z === other.z
-    );
-  });
+type LastPart = { copy?: EncodeCopy; done?: () => Promise<unknown> };
 
 const isSmallDecode = ({ numRows, spans }: Piece): boolean =>
-  numRows <= ONE_SUBMIT_ROWS && spans.every(({ rows }) => rows === 1);
+  numRows <= ONE_PART_ROWS && spans.every(({ rows }) => rows === 1);

@@ -8,6 +8,12 @@ import type { PieceLimits } from './pass/step-inputs.ts';
 import { type EstimatedWork, WorkEstimate } from './pass/work-estimate.ts';
 import type { RunnerParts } from './runner-parts.ts';
 
+/**
+ * Dispatches that are timed as one on a GPU, where a single one is mostly round trip: its time would cut the first
+ * prompts into far too many submits.
+ */
+const TOGETHER_ON_GPU = 16;
+
 /** Fewest rows of a piece, even on a slow device. Larger pieces are a multiple of this. */
 const LEAST_ROWS = 16;
 
@@ -15,15 +21,17 @@ export class SubmitSizes {
   readonly #parts: Pick<RunnerParts, 'pass' | 'pieceRows' | 'logitRows'>;
   readonly #maxSubmitMs: number;
   readonly #estimate = new WorkEstimate();
+  readonly #together: number;
 
   constructor(parts: RunnerParts) {
     this.#parts = parts;
     this.#maxSubmitMs = parts.options.maxSubmitMs;
+    this.#together = parts.options.gpu.report.software ? 1 : TOGETHER_ON_GPU;
   }
 
-  /** Sets a kernel's rate from one dispatch that `time` runs alone; `time` returns milliseconds. */
-  calibrate(work: Work, time: () => Promise<number>): Promise<void> {
-    return this.#estimate.calibrate(estimated(work), time);
+  /** Sets a kernel's rate. `time` runs this dispatch so many times in one submit, and returns milliseconds. */
+  calibrate(work: Work, time: (times: number) => Promise<number>): Promise<void> {
+    return this.#estimate.calibrate(estimated(work), time, this.#together);
   }
 
   /** Corrects the estimates: this submit took `ms` milliseconds. */

@@ -15,7 +15,8 @@ it('destroying a device rejects pending submits and later ones, and settled() wa
       return ask().finally(() => settled++);
     },
   });
-  const submit = () => gpu.run([gpu.device.createCommandEncoder().finish()]).catch((error: unknown) => error);
+  const submit = () =>
+    gpu.run([[gpu.device.createCommandEncoder().finish()]]).catch((error: unknown) => error);
   await submit();
   expect([asked, settled]).toEqual([1, 1]);
 
@@ -38,7 +39,7 @@ it('zero() fills a buffer with zeros', async () => {
   gpu.zero(buffer);
   const encoder = gpu.device.createCommandEncoder();
   encoder.copyBufferToBuffer(buffer, 0, copy, 0, 64);
-  await gpu.run([encoder.finish()], () => copy.mapAsync(GPUMapMode.READ));
+  await gpu.run([[encoder.finish()]], () => copy.mapAsync(GPUMapMode.READ));
   expect([...new Uint8Array(copy.getMappedRange())]).toEqual(new Array(64).fill(0));
   gpu.destroy();
 });

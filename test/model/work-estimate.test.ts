@@ -39,6 +39,23 @@ it('a work estimate uses the upper bound of a dispatch too short to measure', as
   expect(estimate.rate(work.key)).toBeLessThan(guess);
 });
 
+it('a work estimate times short dispatches together, so that their bound is not one round trip', async () => {
+  const estimate = new WorkEstimate();
+  const work = { key: {}, work: 1e6 };
+  /** 0.1 ms of round trip, and 0.01 ms for each dispatch. */
+  const time = async (count: number) => 0.1 + 0.01 * count;
+  await estimate.calibrate(work, time, 20);
+  expect(estimate.rate(work.key)).toBeCloseTo(0.015 / 1e6, 12);
+  const slow = { key: {}, work: 1e6 };
+  const counts: number[] = [];
+  const slowTime = async (count: number) => {
+    counts.push(count);
+    return 10 * count;
+  };
+  await estimate.calibrate(slow, slowTime, 20);
+  expect(new Set(counts)).toEqual(new Set([1]));
+});
+
 it('a work estimate recovers from a rate that was measured far too high', async () => {
   const estimate = new WorkEstimate();
   const key = {};

@@ -74,7 +74,7 @@ export async function dispatch(
     .forEach((buffer, i) => {
       encoder.copyBufferToBuffer(buffer, 0, results[i]!.buffer, 0, buffer.size);
     });
-  await gpu.run([encoder.finish()]);
+  await gpu.run([[encoder.finish()]]);
   const contents: ArrayBuffer[] = [];
   for (const { buffer } of results) {
     await gpu.guard(buffer.mapAsync(GPUMapMode.READ));

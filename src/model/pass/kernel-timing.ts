@@ -1,6 +1,6 @@
 /**
- * Times a runner's submits by the device's clock. For a timeline, each submit is one timed pass; for a profile, each
- * kernel has its own, which slows the run. Exists only while one of them is requested.
+ * Times a runner's parts by the device's clock. For a timeline, each portion of a part is one timed pass; for a profile,
+ * each kernel has its own, which slows the run. Exists only while one of them is requested.
  */
 import type { Clock } from '../../engine/types.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
@@ -21,7 +21,9 @@ export interface KernelTimes {
  * More dispatches than a model of a few hundred layers has. Each takes two queries, and a query set holds at most
  * 4,096.
  */
-const MOST_PASSES = 2048;
+const MOST_DISPATCHES = 2048;
+/** More portions than that many dispatches have. */
+const MOST_PORTIONS = 16;
 
 export interface KernelTimingOptions {
   gpu: GpuDevice;
@@ -47,29 +49,31 @@ export class KernelTiming {
 
   /** null if the device has no timestamp-query. */
   static create(options: KernelTimingOptions): KernelTiming | null {
-    const timer = PassTimer.create(options.gpu, options.mode === 'kernels' ? MOST_PASSES : 1);
+    const timer = PassTimer.create(options.gpu, options.mode === 'kernels' ? MOST_DISPATCHES : MOST_PORTIONS);
     return timer && new KernelTiming(options, timer);
   }
 
-  /** Encodes the part in timed passes, and the copy of their times. */
-  encode(
-    encoder: GPUCommandEncoder,
-    part: readonly Work[],
-    dispatch: (pass: GPUComputePassEncoder, work: Work) => void,
-  ): void {
-    const groups = this.mode === 'kernels' ? part.map((work) => [work]) : [part];
-    for (const group of groups) {
-      const pass = encoder.beginComputePass({ label: 'timed', timestampWrites: this.#timer.nextPass() });
-      for (const work of group) dispatch(pass, work);
-      pass.end();
-    }
-    this.#timer.resolve(encoder);
+  /** For the descriptor of a part's pass. */
+  passAt(index: number): GPUComputePassTimestampWrites {
+    return this.#timer.passAt(index);
   }
 
-  /** Call when the part's submit is done. submittedMs: host clock, milliseconds. */
-  async collect(part: readonly Work[], piece: Piece, submittedMs: number): Promise<void> {
+  /** Encode after the last of a part's passes. */
+  resolve(encoder: GPUCommandEncoder, passes: number): void {
+    this.#timer.resolve(encoder, passes);
+  }
+
+  /**
+   * Call when the part's submits are done. submittedMs: when the first began, host clock, milliseconds. passes: those
+   * resolved.
+   */
+  async collect(
+    part: readonly Work[],
+    piece: Piece,
+    { submittedMs, passes }: { submittedMs: number; passes: number },
+  ): Promise<void> {
     const doneMs = this.#options.clock.now();
-    const times = await this.#timer.read();
+    const times = await this.#timer.read(passes);
     const first = times[0]!;
     const last = times.at(-1)!;
     if (this.mode === 'kernels') {

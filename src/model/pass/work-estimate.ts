@@ -45,14 +45,20 @@ export class WorkEstimate {
   }
 
   /**
-   * Sets a rate from a dispatch that `time` runs alone; `time` returns milliseconds. A dispatch that seems slow is
-   * repeated, and the shortest time counts: a pause of the thread would otherwise cut all later work into small pieces.
-   * A dispatch too short to measure bounds the rate. On a GPU all are that short, and without the bound the first guess
-   * would keep prompts in the smallest pieces.
+   * Sets a rate from a dispatch that `time` runs alone, so many times in one submit; `time` returns milliseconds. A
+   * dispatch that seems slow is repeated, and the shortest time counts: a pause of the thread would otherwise cut all
+   * later work into small pieces. A dispatch too short to measure bounds the rate, on average over `together` of them:
+   * on a GPU all are that short, and without the bound the first guess would keep prompts in the smallest pieces.
    */
-  async calibrate({ key, work }: EstimatedWork, time: () => Promise<number>): Promise<void> {
-    let ms = await time();
-    for (let again = 1; again < CALIBRATIONS && ms >= MEASURABLE_MS; again++) ms = Math.min(ms, await time());
+  async calibrate(
+    { key, work }: EstimatedWork,
+    time: (times: number) => Promise<number>,
+    together = 1,
+  ): Promise<void> {
+    let ms = await time(1);
+    for (let again = 1; again < CALIBRATIONS && ms >= MEASURABLE_MS; again++)
+      ms = Math.min(ms, await time(1));
+    if (together > 1 && ms < MEASURABLE_MS) ms = Math.min(ms, (await time(together)) / together);
     if (work <= 0 || ms <= 0) return;
     const most = ms / work;
     this.#rates.set(key, ms >= MEASURABLE_MS ? most : Math.min(this.rate(key), most));

@@ -61,7 +61,7 @@ export async function time(bench: Workbench, job: Job, second: SecondJob | null 
   });
   const encoder = gpu.device.createCommandEncoder();
   encoder.copyBufferToBuffer(written, 0, copy, 0, written.size);
-  await gpu.run([encoder.finish()]);
+  await gpu.run([[encoder.finish()]]);
   await gpu.guard(copy.mapAsync(GPUMapMode.READ));
   const output = new Float32Array(copy.getMappedRange().slice(0));
   for (const buffer of [...buffers, copy]) buffer.destroy();

@@ -67,7 +67,7 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
     library.encode(pass, { kernel, bindGroup, x: Math.ceil(n / 4 / columns4), y: Math.ceil(m / rows) });
     pass.end();
     encoder.copyBufferToBuffer(out, 0, back, 0, 4 * m * n);
-    await gpu.run([encoder.finish()], () => back.mapAsync(GPUMapMode.READ));
+    await gpu.run([[encoder.finish()]], () => back.mapAsync(GPUMapMode.READ));
     const result = new Float32Array(back.getMappedRange().slice(0));
     back.unmap();
     return result;
