@@ -2,6 +2,7 @@
  * The two halves of a transfer without the protocol: copies blocks from the device to the slab, or from the slab to the device,
  * one chunk after another, without overlap within a half. A baseline for measuring transfers; not used to serve.
  */
+import { copyBytes } from '../copy-bytes.ts';
 import type { BlockId, Clock } from '../engine/types.ts';
 import type { BlockMemory } from './types.ts';
 
@@ -82,7 +83,7 @@ interface Chunk {
 async function chunkOut(memory: BlockMemory, { ids, inSlab }: Chunk, clock: Clock): Promise<number> {
   const gathered = await memory.gather(0, ids);
   const mappedMs = clock.now();
-  inSlab.set(gathered.bytes);
+  copyBytes(inSlab, gathered.bytes);
   const copiedMs = clock.now();
   gathered.release();
   return copiedMs - mappedMs;
@@ -91,7 +92,7 @@ async function chunkOut(memory: BlockMemory, { ids, inSlab }: Chunk, clock: Cloc
 async function chunkIn(memory: BlockMemory, { ids, inSlab }: Chunk, clock: Clock): Promise<number> {
   const staged = await memory.stage(inSlab.byteLength);
   const mappedMs = clock.now();
-  staged.bytes.set(inSlab);
+  copyBytes(staged.bytes, inSlab);
   const copiedMs = clock.now();
   await staged.commit(0, ids);
   return copiedMs - mappedMs;

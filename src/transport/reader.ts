@@ -2,6 +2,7 @@
  * The reader's half of a connection to one holder: performs the handshake, posts READs, and copies chunks from the slab into
  * local blocks. A transfer's result comes only when nothing of it can still write into local blocks.
  */
+import { copyBytes } from '../copy-bytes.ts';
 import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
 import type { SpanSink } from '../measure/spans/spans.ts';
@@ -246,7 +247,7 @@ export class ReaderHalf {
 
 function copyInto(staged: StagedBlocks, source: Uint8Array): void {
   try {
-    staged.bytes.set(source);
+    copyBytes(staged.bytes, source);
   } catch (error) {
     staged.discard();
     throw error;

@@ -3,6 +3,7 @@
  * to the reader. Gathers run ahead of the copies. A gather starts only once it has a slot: all readers share the staging
  * buffers, and a slow reader must not occupy one. Callers decide which blocks to send.
  */
+import { copyBytes } from '../copy-bytes.ts';
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import { checksum } from './checksum.ts';
@@ -215,7 +216,7 @@ export class ChunkSending {
       const sum = this.#deps.checksum ? checksum(source) : null;
       const slabInStart = clock.now();
       const target = slotView(slab, slotBytes, slot, chunk.byteLength);
-      target.set(source);
+      copyBytes(target, source);
       const slabInEnd = clock.now();
       beforeChunkPosted?.(target, { transferId: this.#read.transferId, index });
       return { sum, slabInStart, slabInEnd };

@@ -2,6 +2,7 @@
  * Weights on the device, loaded layer by layer. Large matrices are converted directly in mapped device buffers; small
  * ones are converted in scratch memory and copied.
  */
+import { bytesOf } from '../../copy-bytes.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from '../types.ts';
@@ -178,7 +179,7 @@ function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
 
 /** Zeros follow the values up to the buffer's size. */
 function writtenBuffer(gpu: GpuDevice, values: Float32Array | Uint16Array): GPUBuffer {
-  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const bytes = bytesOf(values);
   const size = wholeVec4s(bytes.length);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
   const buffer = gpu.device.createBuffer({ size, usage });

@@ -3,6 +3,7 @@
  * parts that no other has begun, in memory visible to all, and copies the rest from there. If one engine fails, the
  * others produce its parts themselves.
  */
+import { copyBytes } from '../../copy-bytes.ts';
 import { invariant } from '../../errors.ts';
 import { roundUp } from '../../gpu/buffer-size.ts';
 import {
@@ -226,7 +227,7 @@ export class SharedWeights implements ModelWeights {
       const data = allocate(name, dtype, pad4(rows) * pad4(columns));
       // Whole panels are contiguous.
       const first = (some?.first ?? 0) * pad4(rows);
-      data.set(shared.subarray(first, first + data.length));
+      copyBytes(data, shared.subarray(first, first + data.length));
       copied[name] = { dtype, rows, columns, data } as Matrix;
     }
     return copied;
