@@ -33,6 +33,8 @@ export interface CopyRateOptions {
   bytes: number;
   chunkBytes: number;
   rounds: number;
+  /** Rounds before them that are not counted. Default 1: the handshake and first touches of memory. */
+  warmUpRounds?: number;
 }
 
 /** Copies per half and round while the other half runs. Several, because the first and last run partly alone. */
@@ -50,7 +52,7 @@ export async function measureCopyRate(
 ): Promise<CopyRate> {
   // Uses blocks of the first KV cache group: other groups may not fill theirs with layers.
   const blockBytes = holder.started.identity.blockBytes[0]!;
-  const { chunkBytes } = options;
+  const { chunkBytes, warmUpRounds = 1 } = options;
   const count = Math.max(1, Math.min(numBlocks - 1, Math.round(options.bytes / blockBytes)));
   const blockIds = Array.from({ length: count }, (_, i) => i + 1);
   const pairs: BlockPair[] = blockIds.map((id) => ({ group: 0, remote: id, local: id }));
@@ -62,8 +64,7 @@ export async function measureCopyRate(
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
   const concurrent = { out: [] as HandCopy[], in: [] as HandCopy[] };
-  // Round 0 is not counted: it includes the handshake and first touches of memory.
-  for (let round = 0; round <= options.rounds; round++) {
+  for (let round = -warmUpRounds; round < options.rounds; round++) {
     const moved = await reader.lab.measureRead(holder.address, pairs);
     if (moved.outcome !== 'done')
       throw new TransferError(`${holder.engineId} to ${reader.engineId}: ${moved.message}`);
@@ -74,7 +75,7 @@ export async function measureCopyRate(
       byHand('out', CONCURRENT_COPIES, shared),
       byHand('in', CONCURRENT_COPIES, shared),
     ]);
-    if (round === 0) continue;
+    if (round < 0) continue;
     rate.pipelinedMs.push(moved.wallMs);
     rate.byHandMs.push(out.deviceMs + out.slabMs + back.slabMs + back.deviceMs);
     rate.descriptors = moved.descriptors;
