@@ -8,11 +8,11 @@ import type { KernelTiming } from './kernel-timing.ts';
 import type { Work } from './stage.ts';
 
 /**
- * Dispatches of the first portion, and how much larger each later one is. Encoding a dispatch takes about as long as a
- * fast GPU computes it, so if portions grew faster, the device would wait for the next one.
+ * Dispatches of the first portion, and how much larger each later one is. Each submit costs the host and a fast GPU some
+ * microseconds; if portions grew faster, the GPU would wait for the next one.
  */
-const FIRST_PORTION = 12;
-const PORTION_GROWTH = 1.5;
+const FIRST_PORTION = 16;
+const PORTION_GROWTH = 2.5;
 
 export type EncodeCopy = (encoder: GPUCommandEncoder) => void;
 
@@ -112,14 +112,15 @@ export class StepCommands {
   }
 }
 
+/** A rest shorter than two portions is one. */
 export function portionsOf(part: readonly Work[]): Work[][] {
   const portions: Work[][] = [];
   let begin = 0;
-  for (let size = FIRST_PORTION; begin < part.length; size = Math.ceil(size * PORTION_GROWTH)) {
+  for (let size = FIRST_PORTION; part.length - begin >= 2 * size; size *= PORTION_GROWTH) {
     portions.push(part.slice(begin, begin + size));
     begin += size;
   }
-  return portions;
+  return [...portions, part.slice(begin)];
 }
 
 const sameDispatches = (a: readonly Work[], b: readonly Work[]): boolean =>
