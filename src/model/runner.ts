@@ -77,7 +77,8 @@ export class ModelRunner implements ModelExecutor {
   async warmUp(): Promise<WarmedUp> {
     const { library, pass, options, weightsMs, compileMs } = this.#parts;
     const commands = this.#commands;
-    const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all');
+    const { software } = this.#gpu.report;
+    const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all', software);
     // First without measuring: the first touch of memory would make kernels look slow.
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);

@@ -10,17 +10,24 @@ import type { Piece } from './pass/step-inputs.ts';
 import type { RunnerParts } from './runner-parts.ts';
 
 /** Rows of the warm-up pieces, one for each form of the kernels. The largest also measures their speed. */
-const WARM_UP_ROWS: Readonly<Record<KernelSet, readonly number[]>> = {
+const ROWS_OF: Readonly<Record<KernelSet, readonly number[]>> = {
   all: [1, 4, 32],
   prompts: [32],
   'one row': [1],
 };
+
+/**
+ * More rows on a GPU, whose form for many rows serves only matrices that occupy it: otherwise a form is first used, and
+ * its speed only guessed, in a user's first long prompt. A software adapter has no such form, and would take long.
+ */
+const MORE_ON_GPU = 1024;
 
 /** All pieces write into the null block, which nothing reads. */
 export function warmUpPieces(
   { pieceRows, groups }: Pick<RunnerParts, 'pieceRows' | 'groups'>,
   { blockSize, maxModelLen }: { blockSize: number; maxModelLen: number },
   set: KernelSet,
+  software: boolean,
 ): Piece[] {
   const numGroups = groups.groups.length;
   const pieceAt = (start: number, wanted: number): Piece => {
@@ -45,7 +52,8 @@ export function warmUpPieces(
       longestContext,
     };
   };
-  const pieces = WARM_UP_ROWS[set].map((rows) => pieceAt(0, rows));
+  const many = set === 'one row' || software ? [] : [MORE_ON_GPU];
+  const pieces = [...ROWS_OF[set], ...many].map((rows) => pieceAt(0, rows));
   return maxModelLen > ATTENTION_PART && set !== 'prompts' ? [...pieces, pieceAt(ATTENTION_PART, 1)] : pieces;
 }
 
