@@ -215,8 +215,7 @@ export class ModelRunner implements ModelExecutor {
     if (isSmallDecode(piece)) commands.encodeAhead(part);
     await running;
     this.#sizes.learn(part, clock.now() - start);
-    const passes = commands.passesOf(part);
-    await commands.timing?.collect(part, piece, { submittedMs: start, passes });
+    await commands.timing?.collect(part, piece, { submittedMs: start, passes: commands.passes });
   }
 
   /**

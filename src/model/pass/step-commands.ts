@@ -1,6 +1,6 @@
 /**
- * Encodes the dispatches of a step into command buffers: for decode steps one step ahead, and for GPUs in portions, so
- * that the GPU computes the first while the host encodes and submits the rest. Submits nothing itself.
+ * Encodes the dispatches of a step into command buffers: for decode steps one step ahead, and otherwise, for GPUs, in
+ * portions, so that the GPU computes the first while the host encodes the rest. Submits nothing itself.
  */
 import type { GpuDevice } from '../../gpu/device.ts';
 import type { KernelLibrary } from '../../gpu/kernels.ts';
@@ -24,9 +24,10 @@ export class StepCommands {
   #timing: KernelTiming | null = null;
   /**
    * The next decode step's commands, encoded while the device computes the current one. Used if the next step has the
-   * same dispatches.
+   * same dispatches. They are one submit: with nothing left to encode, several took longer.
    */
-  #ahead: { part: readonly Work[]; portions: readonly GPUCommandBuffer[] } | null = null;
+  #ahead: { part: readonly Work[]; commands: GPUCommandBuffer } | null = null;
+  #passes = 0;
 
   constructor({ device, report }: GpuDevice, library: KernelLibrary) {
     this.#device = device;
@@ -52,18 +53,24 @@ export class StepCommands {
    */
   *submits(part: readonly Work[], copy?: EncodeCopy): Generator<GPUCommandBuffer[]> {
     const ahead = this.#takeAhead(part);
-    const portions = this.#portionsOf(part);
+    const byKernel = this.#timing?.mode === 'kernels';
+    const portions = ahead || byKernel || !this.#inPortions ? [part] : portionsOf(part);
+    this.#passes = byKernel ? part.length : portions.length;
     for (const [i, portion] of portions.entries()) {
-      const commands = [ahead?.[i] ?? this.#encode(portion, i, portions.length)];
+      const commands = [ahead ?? this.#encode(portion, i, portions.length)];
       if (copy && i === portions.length - 1) commands.push(this.encodeCopy(copy));
       yield commands;
     }
   }
 
+  /** Timed passes of the last part. */
+  get passes(): number {
+    return this.#passes;
+  }
+
   /** Encodes the part once more, for a next step with the same dispatches. */
   encodeAhead(part: readonly Work[]): void {
-    const portions = this.#portionsOf(part);
-    this.#ahead = { part, portions: portions.map((portion, i) => this.#encode(portion, i, portions.length)) };
+    this.#ahead = { part, commands: this.#encode(part, 0, 1) };
   }
 
   /** All dispatches in one command buffer, not timed. */
@@ -79,19 +86,10 @@ export class StepCommands {
     return encoder.finish();
   }
 
-  /** The timed passes of a part. */
-  passesOf(part: readonly Work[]): number {
-    return this.#timing?.mode === 'kernels' ? part.length : this.#portionsOf(part).length;
-  }
-
-  #portionsOf(part: readonly Work[]): readonly (readonly Work[])[] {
-    return this.#inPortions && this.#timing?.mode !== 'kernels' ? portionsOf(part) : [part];
-  }
-
-  #takeAhead(part: readonly Work[]): readonly GPUCommandBuffer[] | null {
+  #takeAhead(part: readonly Work[]): GPUCommandBuffer | null {
     const ahead = this.#ahead;
     this.#ahead = null;
-    return ahead && sameDispatches(ahead.part, part) ? ahead.portions : null;
+    return ahead && sameDispatches(ahead.part, part) ? ahead.commands : null;
   }
 
   #encode(portion: readonly Work[], index: number, count: number): GPUCommandBuffer {
