@@ -57,7 +57,10 @@ const DEFAULT_MAX_QUEUE = 256;
 export function createApp(service: PortService, options: AppOptions): Hono {
   const { log, corsOrigins = [], hosts = [] } = options;
   const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
-  if (corsOrigins.length > 0) app.use(cors({ origin: corsOrigins.includes('*') ? '*' : [...corsOrigins] }));
+  if (corsOrigins.length > 0) {
+    const origin = corsOrigins.includes('*') ? '*' : [...corsOrigins];
+    app.use(cors({ origin, exposeHeaders: ['X-Request-Id', 'Retry-After'] }));
+  }
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));

@@ -33,6 +33,14 @@ describe('access to a port', () => {
     expect(await allowed(['https://a.example'])).toBe('https://a.example');
     for (const any of [['*'], ['https://b.example', '*']]) expect(await allowed(any)).toBe('*');
   });
+
+  test('lets pages of other origins read the request id and when to try again', async () => {
+    const app = stubApp(new StubService(), { corsOrigins: ['https://a.example'] });
+    const response = await app.request(CHAT, post(hello, { Origin: 'https://a.example' }));
+    const exposed = response.headers.get('Access-Control-Expose-Headers')?.split(',');
+    expect(exposed).toEqual(['X-Request-Id', 'Retry-After']);
+    expect(response.headers.get('X-Request-Id')).toBeTruthy();
+  });
 });
 
 describe('admission of requests', () => {
