@@ -17,7 +17,7 @@ import { type EncodeCopy, StepCommands } from './pass/step-commands.ts';
 import { cutIntoPieces, type Piece, type PieceShape } from './pass/step-inputs.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SubmitSizes } from './submit-sizes.ts';
-import { warmUpPieces } from './warm-up.ts';
+import { warmUpPiece, warmUpPieces } from './warm-up.ts';
 
 /** Bytes on the device. */
 export type MemoryBudget = Record<'weights' | 'kv' | 'activations' | 'staging', number>;
@@ -75,10 +75,20 @@ export class ModelRunner implements ModelExecutor {
    * measures each kernel, to estimate submits. Writes into the null block only.
    */
   async warmUp(): Promise<WarmedUp> {
-    const { library, pass, options, weightsMs, compileMs } = this.#parts;
+    const { library, options, weightsMs, compileMs } = this.#parts;
+    const { limits, kernels = 'all' } = options;
+    await this.#measureKernels(warmUpPieces(this.#parts, limits, kernels));
+    // A GPU's form for many rows serves only matrices that occupy it. Otherwise it would be first used, and its speed only
+    // guessed, in a user's first long prompt.
+    if (kernels !== 'one row' && !this.#gpu.report.software)
+      await this.#measureKernels([warmUpPiece(this.#parts, limits, this.#sizes.pieceLimits().rows)]);
+    library.endWarmUp();
+    return { weightsMs, compileMs, pipelines: library.count };
+  }
+
+  async #measureKernels(pieces: readonly Piece[]): Promise<void> {
+    const { pass, options } = this.#parts;
     const commands = this.#commands;
-    const { software } = this.#gpu.report;
-    const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all', software);
     // First without measuring: the first touch of memory would make kernels look slow.
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
@@ -100,8 +110,6 @@ export class ModelRunner implements ModelExecutor {
         });
       }
     }
-    library.endWarmUp();
-    return { weightsMs, compileMs, pipelines: library.count };
   }
 
   /** Pipelines first dispatched after the warm-up. Must be 0. */
