@@ -179,14 +179,16 @@ describe('a lookup', () => {
 });
 
 describe('an offer', () => {
-  it('is counted once the store has taken it, and only then its ended request frees its blocks', () => {
+  it('is counted once, when the store has taken it, and only then its ended request frees its blocks', () => {
     const { clock, stored, worker, tell, hear, save, offerIds } = start();
     const startedMs = clock.now();
     save('a');
     tell({ finished: new Map([['a', 5]]) });
     expect(worker.getFinished().finishedSending).toEqual([]);
     clock.advance(10);
-    hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
+    const answer = { kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH } as const;
+    hear(answer);
+    hear(answer);
     expect(worker.getFinished().finishedSending).toEqual(['a']);
     expect(worker.storeCounters).toMatchObject({
       ...{ offeredBlocks: 4, savedBlocks: 4, savedBytes: 240, saveMs: 10, savingBlockMs: 50 },

@@ -146,15 +146,16 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #onNotification(notification: PeerNotification): void {
     if (notification.kind === 'store_found') this.#onFound(notification);
-    else if (notification.kind === 'store_taken') {
-      const { offerId, taken } = notification;
-      this.storeCounters.savedBlocks += taken.length;
-      for (const [group] of taken) this.storeCounters.savedBytes += this.#bytesOf[group]!;
-      const offer = this.#offers.get(offerId);
-      if (offer && taken.length > 0) this.#saved(offer, taken);
-      if (offer) this.#endOffer(offerId, offer);
-      this.#settleFinished();
-    }
+    else if (notification.kind === 'store_taken') this.#onTaken(notification);
+  }
+
+  #onTaken({ offerId, taken }: StoreTaken): void {
+    const offer = this.#offers.get(offerId);
+    // The answer came twice, or after the offer's deadline.
+    if (!offer) return;
+    if (taken.length > 0) this.#saved(offer, taken);
+    this.#endOffer(offerId, offer);
+    this.#settleFinished();
   }
 
   #onFound({ leaseId, blockIds, raised, raisedMs }: StoreFound): void {
@@ -170,6 +171,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #saved({ requestId, offeredMs: startedMs, blockIds }: Offer, taken: StoreTaken['taken']): void {
     const endedMs = this.#deps.clock.now();
+    this.storeCounters.savedBlocks += taken.length;
+    for (const [group] of taken) this.storeCounters.savedBytes += this.#bytesOf[group]!;
     this.storeCounters.saveMs += endedMs - startedMs;
     const info = { requestId, startedMs, endedMs, blocks: taken.length };
     const pairs = taken.map(([group, place, remote]) => ({ group, remote, local: blockIds[group]![place]! }));
