@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { presetArchitecture } from '../../src/model/architecture/presets.ts';
-import { fastestOf, tuneGemm } from '../../src/model/kernels/autotune.ts';
+import { enoughBlockedFrom, fastestOf, tuneGemm } from '../../src/model/kernels/autotune.ts';
 import {
   defaultChoice,
+  describeChoice,
   GEMM_FORMS,
   gemmCandidates,
   ROW_CLASSES,
@@ -55,6 +56,21 @@ describe('autotune', () => {
     await expect(tuned).rejects.toThrow(
       "nano does not fit Nobody: its weights 'gate up' have 180355072 bytes",
     );
+  });
+
+  it('lets the blocked form compute what occupies the GPU, from the times of both forms for few rows', () => {
+    // Twice as slow with 16 workgroups, and no slower with 32: equal at 32.
+    expect(enoughBlockedFrom(1, 2, 16)).toBe(32);
+    expect(enoughBlockedFrom(45.7, 175.5, 16)).toBe(61);
+    expect(enoughBlockedFrom(1, 0.1, 16)).toBe(16);
+    expect(enoughBlockedFrom(0.001, 1, 16)).toBe(128);
+  });
+
+  it('is described with the workgroups from which the blocked form computes', () => {
+    const choice = defaultChoice(adapterForm({ subgroupSize: 32, software: false }));
+    const forms = 'gemmSplit 1 (1 row), gemmSplit 4 (to 4), gemmSplit 4 (to 16), gemmBlocked 64';
+    expect(describeChoice(choice)).toBe(`${forms} (more)`);
+    expect(describeChoice({ ...choice, enoughBlocked: 61 })).toBe(`${forms} (more, from 61 workgroups)`);
   });
 
   it('measures only existing forms, with the default form of the adapter first', () => {

@@ -3,7 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import { KernelLibrary } from '../../src/gpu/kernels.ts';
-import { choiceOf, type GemmChoice, gemmCandidates } from '../../src/model/kernels/gemm-forms.ts';
+import {
+  choiceOf,
+  defaultChoice,
+  type GemmChoice,
+  gemmCandidates,
+} from '../../src/model/kernels/gemm-forms.ts';
 import {
   type AdapterForm,
   adapterForm,
@@ -65,6 +70,17 @@ describe('forms of the matrix kernel', () => {
       ['gemmSplit 1', 'gemmSplit 4', 'gemmSplit 4'].map((n) => `${n} of ${columns}`);
     expect(names(narrow)).toEqual([...few(32), 'gemmSplit 4 of 32', 'gemmBlocked 64']);
     expect(names(wide)).toEqual([...few(64), 'gemmBlocked 64', 'gemmBlocked 64']);
+  });
+
+  it('on a GPU leave a matrix to the split form up to as many workgroups as measured there', () => {
+    const form = adapterForm({ subgroupSize: 32, software: false });
+    const choice = { ...defaultChoice(form), enoughBlocked: 61 };
+    // 16 workgroups of the blocked form for each 64 rows.
+    const names = (chosen: GemmChoice) =>
+      [128, 129, 192, 193].map((rows) => nameOf(gemmFor(variantsOf(form, false, [512], chosen), rows, 512)));
+    const [split, blocked] = ['gemmSplit 4 of 32', 'gemmBlocked 64'];
+    expect(names(choice)).toEqual([split, split, split, blocked]);
+    expect(names(defaultChoice(form))).toEqual([split, blocked, blocked, blocked]);
   });
 
   it('are compiled only if some matrix uses them', () => {

@@ -9,10 +9,16 @@ import { formOf, GEMM_FORMS, type GemmChoice } from '../../model/kernels/gemm-fo
 import { userCacheFile, writeUserCache } from '../../platform/node/user-cache.ts';
 
 const form = z.enum(GEMM_FORMS);
+/** Raised when measurements of earlier versions lack something. */
+const VERSION = 2;
+const choiceSchema = z.strictObject({
+  ...{ 1: form, 4: form, 16: form, more: form },
+  enoughBlocked: z.int().positive().optional(),
+});
 const fileSchema = z.strictObject({
-  version: z.literal(1),
+  version: z.literal(VERSION),
   /** Keyed by adapter, driver, kernels and shape. */
-  gemm: z.record(z.string(), z.strictObject({ 1: form, 4: form, 16: form, more: form })),
+  gemm: z.record(z.string(), choiceSchema),
   /** Speed of f16 relative to f32, with the same keys. */
   f16Speed: z.record(z.string(), z.number().positive()).default({}),
 });
@@ -24,7 +30,7 @@ async function readAll(file: string): Promise<z.infer<typeof fileSchema>> {
   try {
     return fileSchema.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch {
-    return { version: 1, gemm: {}, f16Speed: {} };
+    return { version: VERSION, gemm: {}, f16Speed: {} };
   }
 }
 

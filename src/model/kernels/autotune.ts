@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../engine/types.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
-import { KernelLibrary, type ReadShader } from '../../gpu/kernels.ts';
+import { type Kernel, KernelLibrary, type ReadShader } from '../../gpu/kernels.ts';
 import { repeatsFor, timeSubmit } from '../../gpu/timing.ts';
 import { uniformBuffer } from '../../gpu/uniforms.ts';
 import { quantile } from '../../measure/statistics.ts';
@@ -34,12 +34,22 @@ const SUBMIT_MS = 2;
 const CLASS_MS = 120;
 const LEAST_ROUNDS = 3;
 const MOST_ROUNDS = 15;
+/** Bounds of the workgroups that the blocked form needs, so that a wrong measurement costs little. */
+const LEAST_BLOCKED = 16;
+const MOST_BLOCKED = 128;
 /** A form replaces the default only if its time is below this fraction of the default's. Smaller gains are noise. */
 const WORTH_IT = 0.95;
 
 /** Inputs and outputs of the matrix that forms are measured on. */
-export function tunedMatrix(architecture: Architecture): { k: number; n: number } {
-  const { inputs, outputs } = matricesOf(architecture)['gate up'];
+export const tunedMatrix = (architecture: Architecture): MatrixSize => sizeOf(architecture, 'gate up');
+
+interface MatrixSize {
+  k: number;
+  n: number;
+}
+
+function sizeOf(architecture: Architecture, name: 'gate up' | 'down'): MatrixSize {
+  const { inputs, outputs } = matricesOf(architecture)[name];
   return { k: pad4(inputs), n: pad4(outputs) };
 }
 
@@ -57,7 +67,7 @@ export interface TuningGround {
  * model's largest matrix, and InternalError if a form does not compile.
  */
 export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
-  const matrix = new TunedMatrix(ground);
+  const matrix = new TunedMatrix(ground, tunedMatrix(ground.architecture));
   const candidates = gemmCandidates(matrix.form);
   try {
     const chosen = {} as Record<RowClass, GemmForm>;
@@ -68,10 +78,38 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
       // No candidate of this class takes f32 weights; a substitute is chosen later.
       chosen[rows] = forms[place] ?? candidates[rows][0]!;
     }
-    return choiceOf((rows) => chosen[rows]);
+    const choice = choiceOf((rows) => chosen[rows]);
+    if (!matrix.form.waits || ground.weightDtype === 'f32') return choice;
+    const enoughBlocked = await measureEnoughBlocked(ground);
+    return enoughBlocked === null ? choice : { ...choice, enoughBlocked };
   } finally {
     matrix.destroy();
   }
+}
+
+/** See GemmChoice.enoughBlocked; null if the layer's narrowest long matrix does not suit the split form. */
+async function measureEnoughBlocked(ground: TuningGround): Promise<number | null> {
+  const size = sizeOf(ground.architecture, 'down');
+  const matrix = new TunedMatrix(ground, size);
+  try {
+    if (!matrix.serves('gemmSplit 4')) return null;
+    const forms = ['gemmSplit 4', 'gemmBlocked 64'] as const;
+    const works = await Promise.all(forms.map((form) => matrix.work(form, 'more')));
+    const [split, blocked] = await mediansOf(await inSubmits(works), ground.clock);
+    return enoughBlockedFrom(split!, blocked!, matrix.workgroupsOf('gemmBlocked 64', 'more'));
+  } finally {
+    matrix.destroy();
+  }
+}
+
+/**
+ * From the times of both forms for the same few rows. The blocked form takes as long for more rows, until its workgroups
+ * occupy the GPU; the split form's time grows with the rows. So they are equal at as many times the workgroups as the
+ * blocked form takes longer.
+ */
+export function enoughBlockedFrom(splitMs: number, blockedMs: number, workgroups: number): number {
+  const equalAt = Math.round((workgroups * blockedMs) / splitMs);
+  return Math.min(Math.max(equalAt, LEAST_BLOCKED), MOST_BLOCKED);
 }
 
 /**
@@ -85,7 +123,7 @@ export async function compareSpeed(
   const matrices: TunedMatrix[] = [];
   try {
     const sides = [first, second].map(({ ground, choice }) => {
-      const matrix = new TunedMatrix(ground);
+      const matrix = new TunedMatrix(ground, tunedMatrix(ground.architecture));
       matrices.push(matrix);
       return { matrix, choice };
     });
@@ -115,7 +153,7 @@ async function inSubmits(works: readonly Work[]): Promise<(() => Promise<number>
   return works.map((work) => () => work(repeats));
 }
 
-/** A matrix of the model's size on a device, on which forms run. */
+/** A matrix of this size on a device, on which forms run. */
 class TunedMatrix {
   readonly form: AdapterForm;
   readonly #ground: TuningGround;
@@ -125,13 +163,12 @@ class TunedMatrix {
   readonly #out: GPUBuffer;
   readonly #buffers: GPUBuffer[] = [];
 
-  constructor(ground: TuningGround) {
+  constructor(ground: TuningGround, { k, n }: MatrixSize) {
     const { gpu, readShader, architecture, weightDtype } = ground;
     checkLargestWeight(architecture, weightDtype, gpu.report);
     this.#ground = ground;
     this.form = adapterForm(gpu.report);
     this.#library = new KernelLibrary(gpu, readShader);
-    const { k, n } = tunedMatrix(architecture);
     this.#columns4 = n / 4;
     const most = Math.max(...Object.values(MEASURED_ROWS));
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
@@ -152,15 +189,26 @@ class TunedMatrix {
 
   /** Compiles the form. */
   async work(chosen: GemmForm, rowClass: RowClass): Promise<Work> {
-    const { gpu, weightDtype, clock } = this.#ground;
-    const rows = MEASURED_ROWS[rowClass];
-    const variants = gemmForms(this.#library, this.form, weightDtype === 'f32', chosen);
-    const { kernel, ...tile } = gemmFor(variants, rows, this.#columns4);
+    const { gpu, clock } = this.#ground;
+    const { kernel, x, y } = this.#dispatch(chosen, rowClass);
     await this.#library.make(kernel);
-    const step = this.#own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
+    const step = this.#own(
+      uniformBuffer(gpu.device, 'step', { rows: MEASURED_ROWS[rowClass], logit_rows: 0 }),
+    );
     const bindGroup = this.#library.bind(kernel, 'autotune', [...this.#inputs, step, this.#out]);
-    const [x, y] = [Math.ceil(this.#columns4 / tile.columns4), Math.ceil(rows / tile.rows)];
     return (repeats) => timeSubmit(gpu, this.#library, [{ kernel, bindGroup, x, y }], repeats, clock);
+  }
+
+  workgroupsOf(chosen: GemmForm, rowClass: RowClass): number {
+    const { x, y } = this.#dispatch(chosen, rowClass);
+    return x * y;
+  }
+
+  #dispatch(chosen: GemmForm, rowClass: RowClass): { kernel: Kernel; x: number; y: number } {
+    const rows = MEASURED_ROWS[rowClass];
+    const variants = gemmForms(this.#library, this.form, this.#ground.weightDtype === 'f32', chosen);
+    const { kernel, ...tile } = gemmFor(variants, rows, this.#columns4);
+    return { kernel, x: Math.ceil(this.#columns4 / tile.columns4), y: Math.ceil(rows / tile.rows) };
   }
 
   destroy(): void {

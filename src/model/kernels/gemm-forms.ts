@@ -29,7 +29,13 @@ export const requirementsOf = (name: GemmKernel): { evenColumns: boolean; halves
   halves: name === 'gemmSplit',
 });
 
-export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
+export type GemmChoice = Readonly<Record<RowClass, GemmForm>> & {
+  /**
+   * Workgroups of 'gemmBlocked 64' from which it is faster than 'gemmSplit 4', which computes what would have fewer.
+   * Absent: not measured.
+   */
+  readonly enoughBlocked?: number | undefined;
+};
 
 /** A choice and its origin. */
 export interface GemmTuning {
@@ -92,7 +98,9 @@ export const mostRows = (rows: RowClass): number =>
 
 /** A readable list, such as 'gemmWide 1 (1 row), ...'. */
 export function describeChoice(choice: GemmChoice): string {
+  const { enoughBlocked } = choice;
+  const more = enoughBlocked === undefined ? 'more' : `more, from ${enoughBlocked} workgroups`;
   return ROW_CLASSES.map(
-    (rows) => `${choice[rows]} (${rows === 'more' ? 'more' : rows === '1' ? '1 row' : `to ${rows}`})`,
+    (rows) => `${choice[rows]} (${rows === 'more' ? more : rows === '1' ? '1 row' : `to ${rows}`})`,
   ).join(', ');
 }

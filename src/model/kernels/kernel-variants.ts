@@ -64,7 +64,10 @@ const BLOCKED_COLUMNS = 32;
  */
 const SPLIT_EIGHTS = [8, 4] as const;
 const ENOUGH_SPLIT_WORKGROUPS = 128;
-/** With fewer workgroups, gemm_blocked.wgsl takes as long as with this many, because most of a GPU is idle. */
+/**
+ * With fewer workgroups, gemm_blocked.wgsl takes as long as with this many, because most of a GPU is idle. Used unless
+ * measured: a GPU's cores are not known.
+ */
 const ENOUGH_BLOCKED_WORKGROUPS = 48;
 const OF_FEW_WORKGROUPS: GemmForm = 'gemmSplit 4';
 /** Each thread of shaders/sample.wgsl uses 16 bytes of workgroup memory, and every adapter has 16 KiB. */
@@ -115,7 +118,11 @@ export function gemmVariants(
       ...forms.flatMap((chosen) => taken(gemmForms(library, form, weightsF32, chosen), columns4)),
       ...(odd ? gemmForms(library, form, weightsF32, withOddColumns(meant), true) : []),
     ];
-    return variants.map((variant) => ({ ...variant, upTo: mostRows(rows) }));
+    return variants.map((variant) => ({
+      ...variant,
+      upTo: mostRows(rows),
+      leastWorkgroups: variant.leastWorkgroups && (choice.enoughBlocked ?? variant.leastWorkgroups),
+    }));
   });
 }
 
