@@ -87,7 +87,7 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
   }
 }
 
-/** See GemmChoice.enoughBlocked; null if the layer's narrowest long matrix does not suit the split form. */
+/** See GemmChoice.enoughBlocked. null if down has an odd number of vec4 columns, which the split form does not take. */
 async function measureEnoughBlocked(ground: TuningGround): Promise<number | null> {
   const size = sizeOf(ground.architecture, 'down');
   const matrix = new TunedMatrix(ground, size);
