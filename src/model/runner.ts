@@ -6,6 +6,7 @@
 import type { ModelExecutor, SampledRow, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
+import { timeSubmit } from '../gpu/timing.ts';
 import type { TimingMode } from '../measure/spans/profile.ts';
 import { groupWindows } from './architecture/kv-groups.ts';
 import { type KernelTimes, KernelTiming } from './pass/kernel-timing.ts';
@@ -87,7 +88,7 @@ export class ModelRunner implements ModelExecutor {
   }
 
   async #measureKernels(pieces: readonly Piece[]): Promise<void> {
-    const { pass, options } = this.#parts;
+    const { library, pass, options } = this.#parts;
     const commands = this.#commands;
     // First without measuring: the first touch of memory would make kernels look slow.
     for (const piece of pieces) {
@@ -102,12 +103,9 @@ export class ModelRunner implements ModelExecutor {
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       for (const work of pass.firstLayer(piece)) {
-        await this.#sizes.calibrate(work, async (times) => {
-          const repeated = commands.encodeWhole(new Array<Work>(times).fill(work));
-          const start = options.clock.now();
-          await this.#gpu.run([[repeated]]);
-          return options.clock.now() - start;
-        });
+        await this.#sizes.calibrate(work, (times) =>
+          timeSubmit(this.#gpu, library, [work], times, options.clock),
+        );
       }
     }
   }

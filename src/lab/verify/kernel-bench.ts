@@ -1,5 +1,6 @@
 /** Dispatches single kernels on a separate device, with plain arrays as inputs, and returns the results without judging them. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
+import { bytesOf } from '../../copy-bytes.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { type Kernel, KernelLibrary, kernels } from '../../gpu/kernels.ts';
@@ -87,10 +88,7 @@ export async function dispatch(
 
 /** Creates a buffer with this content, zero-padded to 16 bytes. */
 export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GPUBuffer {
-  const bytes =
-    input instanceof ArrayBuffer
-      ? new Uint8Array(input)
-      : new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
+  const bytes = input instanceof ArrayBuffer ? new Uint8Array(input) : bytesOf(input);
   const buffer = gpu.device.createBuffer({
     size: wholeVec4s(bytes.byteLength),
     usage: (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) | GPUBufferUsage.COPY_SRC,

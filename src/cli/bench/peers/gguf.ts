@@ -3,6 +3,7 @@
  * that our engines use. For the comparison with llama.cpp: the vocabulary is a placeholder, because only token ids matter.
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { bytesOf } from '../../../copy-bytes.ts';
 import { ConfigError } from '../../../errors.ts';
 import { roundUp } from '../../../gpu/buffer-size.ts';
 import type { Architecture, Matrix, ModelWeights } from '../../../model/types.ts';
@@ -39,7 +40,7 @@ export async function writeGguf(file: string, weights: ModelWeights): Promise<vo
     writeSync(out, header);
     writeSync(out, Buffer.alloc(aligned(header.length) - header.length));
     for (const { data } of tensors) {
-      writeSync(out, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      writeSync(out, bytesOf(data));
       writeSync(out, Buffer.alloc(aligned(data.byteLength) - data.byteLength));
     }
   } finally {
