@@ -6,7 +6,7 @@ import { xoroshiro128plusFromState } from 'pure-rand/generator/xoroshiro128plus'
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 
 /** Independent streams of draws under one seed, as the `index` of `seededGenerator`. */
-export const STREAM = { lengths: 0, arrivals: 1, steps: 2, measuring: 3 } as const;
+export const STREAM = { lengths: 0, arrivals: 1, steps: 2, measuring: 3, reads: 4 } as const;
 
 /** murmur3's finaliser: a bijection on 32-bit integers. Returns an unsigned integer. */
 export function mix(word: number): number {

@@ -29,7 +29,7 @@ import { checkEngines, onStuck } from './engines/invariants.ts';
 import type { StepDeps } from './engines/steps.ts';
 import { EventLoop } from './event-loop.ts';
 import { SimulatedFleet } from './fleet.ts';
-import { drawnTimes, Machine } from './machine.ts';
+import { drawnReads, drawnTimes, Machine } from './machine.ts';
 import { LinkTable } from './network/links.ts';
 import { type SimulatedLink, SimulatedNet } from './network/net.ts';
 import type { TransportNet } from './network/transport.ts';
@@ -97,6 +97,7 @@ export class SimulatedCluster {
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
       roleOf: (engineId) => this.#byId.get(engineId)?.role ?? null,
       machine: this.#machine,
+      varies: drawnReads(costs.readVaries, settings.stepSeed ?? 0),
       touch: (engineId) => {
         const engine = this.#byId.get(engineId);
         if (engine) this.#loop.touch(engine);

@@ -1,4 +1,4 @@
-/** The machine that simulated engines share, and the variation of the times that steps take. */
+/** The machine that simulated engines share, and the variation of the times that steps and READs take. */
 import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
@@ -65,4 +65,11 @@ export function drawnTimes(
       return first!;
     };
   };
+}
+
+/** Returns a function that draws the factor on a READ's time, by the seed. */
+export function drawnReads(varies: SimulationCosts['readVaries'], seed: number): () => number {
+  if (!varies) return () => 1;
+  const random = new Random(seed, STREAM.reads);
+  return () => varies[random.int(0, varies.length - 1)]!;
 }

@@ -161,6 +161,19 @@ describe('fitted times between steps', () => {
   });
 });
 
+it('READs vary as the measured ones do, relative to the fit', () => {
+  const readMs = [1, 1, 1, 1, 1, 1, 1, 1, 1, 4];
+  const { file } = stepsOf([8, 16, 32], [], {
+    handovers: readMs.flatMap((ms) =>
+      [1e6, 2e6].map((bytes) => ({ routerMs: 1, aroundMs: 0, readMs: ms, bytes })),
+    ),
+  });
+  const reads = linearCosts(file).readVaries!;
+  expect(reads).toHaveLength(40);
+  expect(Math.max(...reads) / reads[0]!).toBeCloseTo(4);
+  expect(reads.filter((share) => share > 2 * reads[0]!)).toHaveLength(4);
+});
+
 describe('ms_by_rows of a file', () => {
   const file = (step: object) => ({ kvferry_simulation_costs: 1, name: 'mine', source: 'assumed', step });
   const points = [

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { linearCosts, parseSimulationCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
-import { drawnTimes, Machine } from '../../src/simulate/machine.ts';
+import { drawnReads, drawnTimes, Machine } from '../../src/simulate/machine.ts';
 import { simulated } from './simulated.ts';
 
 const DECODE = { decodes: 1, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
@@ -28,6 +28,14 @@ it('drawn step times follow measured sequences, on each engine separately', () =
     if (times === 12 || times === 21) expect([10, 20]).toContain(after);
     else expect(after).toBe(times + 1);
   }
+});
+
+it('drawn READ times are the measured ones, in an order that the seed decides', () => {
+  const drawn = (seed: number) => Array.from({ length: 60 }, drawnReads([0.5, 1, 4], seed));
+  expect(new Set(drawn(1))).toEqual(new Set([0.5, 1, 4]));
+  expect(drawn(1)).toEqual(drawn(1));
+  expect(drawn(1)).not.toEqual(drawn(2));
+  expect(drawnReads(null, 1)()).toBe(1);
 });
 
 it("an engine's speed depends on its work (prompts or decoding), not on its role", async () => {

@@ -112,6 +112,7 @@ export function fitted(
       prompts: variesOf(points.filter((point) => hasPrompts(point) && !isLong(point))),
       long_prompts: points.some(isLong) ? { rows: LONG_ROWS, times: variesOf(points.filter(isLong)) } : null,
       decodes: variesOf(points.filter((point) => !hasPrompts(point))),
+      reads: readsVary(handovers, (bytes) => fixedMs + aroundMs + msPerByte * bytes),
     },
     speeds: speedsOf(concurrent),
   };
@@ -134,7 +135,7 @@ const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => p
 const LONG_ROWS = 64;
 const isLong = ({ steps }: Point): boolean => steps.some(({ prefillTokens }) => prefillTokens > LONG_ROWS);
 
-/** Number of stretches that stand for all of them. */
+/** Number of stretches that stand for all of them, and of READs. */
 const STAND_FOR_ALL = 40;
 
 /**
@@ -146,12 +147,23 @@ function variesOf(points: readonly Point[]): number[][] {
     point.stretchesMs.map((stretch) => stretch.map((ms) => Math.max(1e-3, ms) / msOf(point))),
   );
   if (stretches.length === 0) return [[1]];
-  const sorted = stretches.toSorted((a, b) => mean(a) - mean(b));
-  return Array.from(
+  return evenly(stretches.toSorted((a, b) => mean(a) - mean(b)));
+}
+
+/** Times of READs as shares of their modelled time, from the fastest to the slowest. */
+function readsVary(handovers: readonly MeasuredHandover[], modelledMs: (bytes: number) => number): number[] {
+  const shares = handovers.map(({ readMs, aroundMs, bytes }) => {
+    return Math.max(1e-3, readMs + aroundMs) / Math.max(1e-3, modelledMs(bytes));
+  });
+  return evenly(shares.toSorted((a, b) => a - b));
+}
+
+/** Items evenly spread over a sorted list, STAND_FOR_ALL in number. */
+const evenly = <T>(sorted: readonly T[]): T[] =>
+  Array.from(
     { length: STAND_FOR_ALL },
     (_, i) => sorted[Math.floor(((i + 0.5) / STAND_FOR_ALL) * sorted.length)]!,
   );
-}
 
 function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
   const spreads = points.map((point) => {

@@ -149,6 +149,12 @@ export const simulationCostsSchema = z.strictObject({
         .default(null)
         .describe('For steps with more rows than these; null: as the others.'),
       decodes: times,
+      reads: z
+        .array(share)
+        .min(1)
+        .nullable()
+        .default(null)
+        .describe('The same for single READs between engines; null: they do not vary.'),
     })
     .nullable()
     .default(null)
@@ -212,6 +218,7 @@ export function linearCosts({
     pieceMs: file.piece_ms,
     startMs: file.start_ms,
     varies: file.varies && variesOf(file.varies),
+    readVaries: file.varies?.reads ?? null,
     speeds: file.speeds && speedsOf(file.speeds),
   };
 }

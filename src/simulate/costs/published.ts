@@ -20,6 +20,7 @@ export const noCosts: SimulationCosts = {
   pieceMs: null,
   startMs: 0,
   varies: null,
+  readVaries: null,
   speeds: null,
 };
 

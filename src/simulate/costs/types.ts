@@ -105,6 +105,8 @@ export interface SimulationCosts {
   startMs: number | null;
   /** null: steps do not vary. */
   varies: Varies | null;
+  /** Factors on the time of a READ between engines, each equally likely; null: they do not vary. */
+  readVaries: readonly number[] | null;
   /** How fast an engine computes on a machine that all share; null: each has its own. */
   speeds: SpeedOf | null;
 }

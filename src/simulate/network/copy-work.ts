@@ -10,10 +10,11 @@ export interface CopyWork {
   fromStepsMs: number;
 }
 
-/** If the costs have no store times, loads and saves take what a READ between engines takes. */
+/** `varies`: factor on the time of a READ between engines. If the costs have no store times, loads and saves take what a READ between engines takes. */
 export function copyWork(
   { from, to }: { from: string; to: EngineIdentity },
   { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },
+  varies: number,
   { costs, machine, roleOf }: Pick<NetDeps, 'costs' | 'machine' | 'roleOf'>,
 ): CopyWork {
   const loads = from === STORE_ADDRESS.engineId;
@@ -22,7 +23,7 @@ export function copyWork(
     const contentionMs = machine?.computing ? costs.readContentionMs : 0;
     const pulls = roleOf(from) === 'decode' && roleOf(to.engineId) === 'prefill';
     const fromStepsMs = pulls ? costs.pullFromStepsMs : costs.readFromStepsMs;
-    return { bytes, ms: costs.readMs(bytes, promptTokens) + contentionMs, fromStepsMs };
+    return { bytes, ms: varies * costs.readMs(bytes, promptTokens) + contentionMs, fromStepsMs };
   }
   const { blockBytes, blockSize } = to;
   const tokens = (blocks / blockBytes.length) * blockSize;

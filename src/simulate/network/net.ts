@@ -29,6 +29,8 @@ export interface NetDeps {
   deviceBusyMs: (engineId: string) => number;
   /** The machine that all engines share; null: each has its own. */
   machine: Machine | null;
+  /** Draws the factor by which a READ's time differs from the modelled one. */
+  varies: () => number;
   /** Call when something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
   /** Delivers messages, with faults; null: every message arrives once, when it is due. */

@@ -109,7 +109,7 @@ export class SimulatedTransport implements ServingTransport {
       };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
-    const work = this.#copiesOf(request, this.#bytesOf(pairs));
+    const work = this.#copiesOf(request, this.#bytesOf(pairs), this.#net.deps.varies());
     const arrived = await this.#move(holder, work, true);
     const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
@@ -138,6 +138,7 @@ export class SimulatedTransport implements ServingTransport {
     const stream = holder.handlersFor(own).streamGate!(remoteRequestId, claim, own);
     touch(remote.engineId);
     const wholeBytes = this.#bytesOf(pairs);
+    const varies = this.#net.deps.varies();
     let chunks = 0;
     let movingMs = 0;
     try {
@@ -152,7 +153,7 @@ export class SimulatedTransport implements ServingTransport {
         const fromMs = clock.now();
         // A READ has its fixed time once: its chunks share the whole time by their bytes.
         const bytes = this.#bytesOf(batch);
-        const total = this.#copiesOf(request, wholeBytes);
+        const total = this.#copiesOf(request, wholeBytes, varies);
         const share = bytes / wholeBytes;
         const work = { bytes, ms: share * total.ms, fromStepsMs: share * total.fromStepsMs };
         const isLast = next + batch.length === pairs.length;
@@ -216,9 +217,9 @@ export class SimulatedTransport implements ServingTransport {
     });
   }
 
-  #copiesOf({ remote, pairs, claim }: ReadRequest, bytes: number): CopyWork {
+  #copiesOf({ remote, pairs, claim }: ReadRequest, bytes: number, varies: number): CopyWork {
     const total = { blocks: pairs.length, bytes, promptTokens: claim.prompt.numTokens };
-    return copyWork({ from: remote.engineId, to: this.identity }, total, this.#net.deps);
+    return copyWork({ from: remote.engineId, to: this.identity }, total, varies, this.#net.deps);
   }
 
   /**
