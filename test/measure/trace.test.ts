@@ -14,7 +14,7 @@ interface TraceEvent {
   tid: number;
   ts: number;
   dur: number;
-  id?: string;
+  id?: number;
   args: Record<string, number | string>;
 }
 
@@ -89,11 +89,13 @@ it('a trace gives every span its time, bytes and lane, and links the two ends of
   expect(processes).toEqual(['d', 'p', 'links']);
   const flows = events.filter(({ ph }) => ph === 's' || ph === 'f');
   expect(flows.map(({ ph, id, ts }) => `${ph} ${id} ${ts}`)).toEqual([
-    's x-1/0 10000',
-    'f x-1/0 14000',
-    's x-1/1 12000',
-    'f x-1/1 16000',
+    's 1 10000',
+    'f 1 14000',
+    's 2 12000',
+    'f 2 16000',
   ]);
+  // Perfetto reads a text as hexadecimal.
+  expect(flows.every(({ id }) => typeof id === 'number')).toBe(true);
   // 10: in, 12: in, 14: out, 16: out.
   const inFlight = events.filter(({ name }) => name === 'd>p bytes in flight');
   expect(inFlight.map(({ ts, args }) => [ts, args.bytes])).toEqual([
@@ -102,6 +104,14 @@ it('a trace gives every span its time, bytes and lane, and links the two ends of
     [14000, 100],
     [16000, 0],
   ]);
+});
+
+it('a trace links the two ends of a chunk in whichever order they come, and a chunk that comes again', () => {
+  const [holder, reader] = chunk(0, 10);
+  const flows = trace([reader!, ...chunk(1, 11), holder!, ...chunk(0, 30)]).filter(({ ph }) =>
+    /[sf]/.test(ph),
+  );
+  expect(flows.map(({ ph, id }) => `${ph} ${id}`)).toEqual(['f 1', 's 2', 'f 2', 's 1', 's 3', 'f 3']);
 });
 
 it('a trace counts the free and held blocks of the engine that reported them', () => {

@@ -20,12 +20,17 @@ interface Change {
 
 /** Chunks whose changes are kept before the older half is written out. */
 const MOST_CHANGES = 65_536;
+/** Chunks of which only one end was seen: what failed never gets its other end. */
+const MOST_OPEN_FLOWS = 65_536;
 
 export class TraceWriter {
   readonly #options: TraceOptions;
   readonly #lanes: TraceLanes;
   /** Bytes that entered or left the path between two engines, by holder and reader. */
   readonly #inFlight = new Map<string, { bytes: number; changes: Change[] }>();
+  /** Flow ids of chunks of which one end was seen, by transfer and chunk. */
+  readonly #openFlows = new Map<string, number>();
+  #flows = 0;
   #written = 0;
 
   constructor(options: TraceOptions) {
@@ -61,10 +66,23 @@ export class TraceWriter {
   /** Connects the chunk in the holder's lane with the same chunk in the reader's. */
   #flow({ name, startMs, endMs, args }: RawSpan, place: TracePlace): void {
     if (name !== 'slab in' && name !== 'slab out') return;
-    const id = `${args.transferId}/${args.chunk}`;
+    const id = this.#flowId(`${args.transferId}/${args.chunk}`);
     const shared = { name: 'chunk', cat: 'transfer', id, ...place };
     if (name === 'slab in') this.#event({ ...shared, ph: 's', ts: this.#micros(startMs) });
     else this.#event({ ...shared, ph: 'f', bp: 'e', ts: this.#micros(endMs) });
+  }
+
+  /** A number, because Perfetto reads a text as hexadecimal and drops the flow if it is not. */
+  #flowId(chunk: string): number {
+    const open = this.#openFlows.get(chunk);
+    if (open !== undefined) {
+      this.#openFlows.delete(chunk);
+      return open;
+    }
+    if (this.#openFlows.size === MOST_OPEN_FLOWS)
+      this.#openFlows.delete(this.#openFlows.keys().next().value!);
+    this.#openFlows.set(chunk, ++this.#flows);
+    return this.#flows;
   }
 
   #counters(span: RawSpan, { pid }: TracePlace): void {
