@@ -189,10 +189,33 @@ describe('metric values', () => {
     expect(value('inter_token_latency_seconds_bucket', { le: '0.15' })).toBe(3);
     expect(value('request_queue_time_seconds_count')).toBe(2);
     expect(value('request_decode_time_seconds_sum')).toBeCloseTo(0.3);
-    expect(value('e2e_request_latency_seconds_count')).toBe(3);
+    expect(value('e2e_request_latency_seconds_count')).toBe(2);
     expect(value('iteration_tokens_total_sum')).toBe(80 + 5);
     expect(value('iteration_tokens_total_count')).toBe(5);
     expect(value('num_requests_running')).toBe(0);
+  });
+
+  it("leave an aborted request out of the histograms of ended requests, as vLLM's do", async () => {
+    const clock = new TestClock();
+    const engine = new TestEngine(engineConfig(), { clock });
+    const metrics = make();
+    engine.add(request('long', tokens(40), { maxTokens: 30 }));
+    for (let step = 0; step < 3; step++) {
+      clock.advance(100);
+      metrics.onEvent({ kind: 'outputs', outputs: await engine.step(), atMs: clock.now() });
+    }
+    engine.core.abortRequest('long');
+    await serve(metrics, engine, clock, 100);
+    const families = await read(metrics);
+    const value = (name: string, labels = {}) => sampleOf(families, `vllm:${name}`, labels);
+    expect(value('request_success_total', { finished_reason: 'abort' })).toBe(1);
+    expect(value('time_to_first_token_seconds_count')).toBe(1);
+    const ended = [...families.keys()].filter((name) =>
+      /e2e|queue_time|prefill_time|decode_time|inference_time|per_output|generation_tokens$/.test(name),
+    );
+    const counts = ended.map((name) => [name, sampleOf(families, `${name}_count`)]);
+    expect(counts).toEqual(ended.map((name) => [name, 0]));
+    expect(ended).toHaveLength(8);
   });
 
   it('show the current state in gauges, and 0 for a dead engine', async () => {
@@ -339,6 +362,7 @@ describe('the HTTP responses of a port', () => {
       await app.request(`/${crypto.randomUUID()}`, { headers: key });
       for (const name of ['nano', 'alias']) await app.request(`/v1/models/${name}`, { headers: key });
       await app.request(CHAT, post(hello, { ...key, Origin: 'https://evil.example' }));
+      for (const path of ['/health', '/version']) await app.request(path, { headers: key });
       const families = await read(metrics);
       const count = (labels: Record<string, string>) => sampleOf(families, 'http_requests_total', labels);
       expect(count({ handler: CHAT, method: 'POST', status: '2xx' })).toBe(1);
@@ -346,6 +370,8 @@ describe('the HTTP responses of a port', () => {
       expect(count({ handler: 'none', method: 'GET', status: '4xx' })).toBe(1);
       expect(count({ handler: CHAT, method: 'other', status: '4xx' })).toBe(1);
       expect(count({ handler: '/v1/models/{model}', method: 'GET', status: '2xx' })).toBe(2);
+      const handlers = families.get('http_requests_total')!.samples.map(({ labels }) => labels.handler);
+      expect(new Set(handlers)).toEqual(new Set([CHAT, '/v1/models/{model}', 'none']));
       const refused = ['400', '401', '403', '404', '405', '503'].map((code) =>
         sampleOf(families, 'kvferry:requests_refused_total', { code }),
       );
@@ -379,6 +405,10 @@ describe('store metrics', () => {
       });
     transfer('store', 2_000_000);
     transfer('decode-0', 300);
+    metrics.onEvent({
+      ...{ kind: 'saved', requestId: 'r', remoteEngineId: 'store', pairs: [] },
+      ...{ bytes: 3_000_000, startedMs: 0, atMs: 1 },
+    });
     const engine = new TestEngine(engineConfig());
     metrics.setStats(stats(engine, { store: used }));
     metrics.setStats(stats(engine, { store: { ...used, loadedBytes: 7_000_000 } }));
@@ -389,6 +419,8 @@ describe('store metrics', () => {
     expect(value('vllm:kv_offload_store_bytes_total')).toBe(9_000_000);
     expect(value('vllm:kv_offload_store_time_total')).toBe(0.5);
     expect(value('vllm:kv_offload_load_size_sum')).toBe(2_000_000);
+    expect(value('vllm:kv_offload_store_size_sum')).toBe(3_000_000);
+    expect(value('vllm:kv_offload_store_size_count')).toBe(1);
     expect(value('kvferry:two_hop_bytes_total')).toBe(77);
     expect(value('vllm:nixl_bytes_transferred_count')).toBe(1);
     expect(value('vllm:nixl_bytes_transferred_sum')).toBe(300);

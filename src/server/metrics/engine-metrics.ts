@@ -75,6 +75,9 @@ export class EngineMetrics {
         this.#m.descriptors.observe(descriptors);
         break;
       }
+      case 'saved':
+        if (event.remoteEngineId === STORE_ADDRESS.engineId) this.#offload.storeSize.observe(event.bytes);
+        break;
       case 'stays':
         for (const stay of event.stays) this.#stayed(stay);
         break;
@@ -209,6 +212,8 @@ export class EngineMetrics {
     const streamed = this.#streaming.get(requestId);
     this.#streaming.delete(requestId);
     m.success(reason, 1);
+    // As in vLLM, an aborted request is in none of the histograms of ended requests.
+    if (reason === 'abort') return;
     m.e2e.observe(seconds(atMs - times.arrivalMs));
     if (times.scheduledMs !== null) m.queueTime.observe(seconds(times.scheduledMs - times.queuedMs));
     if (!streamed || times.scheduledMs === null) return;

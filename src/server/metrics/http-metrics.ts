@@ -10,14 +10,24 @@ export interface Answered {
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'OPTIONS', 'HEAD', 'PUT', 'DELETE']);
 
+/** What probes and scrapers ask for: not counted on vLLM's port either (its excluded_handlers). */
+const NOT_COUNTED: ReadonlySet<string | null> = new Set([
+  '/metrics',
+  '/health',
+  '/load',
+  '/ping',
+  '/version',
+  '/server_info',
+]);
+
 /** Unknown paths and methods share one label value, so that clients cannot create new series. */
 export function httpMetrics(kit: MetricKit): (answered: Answered) => void {
   const requests = kit.labelled(
     'http_requests_total',
     'Total number of requests by method, status and handler.',
     {
-      handler: '/health',
-      method: 'GET',
+      handler: '/v1/chat/completions',
+      method: 'POST',
       status: '2xx',
     },
   );
@@ -33,7 +43,7 @@ export function httpMetrics(kit: MetricKit): (answered: Answered) => void {
       method: METHODS.has(method) ? method : 'other',
       status: `${Math.floor(status / 100)}xx`,
     };
-    requests(labels);
+    if (!NOT_COUNTED.has(path)) requests(labels);
     if (status >= 400) refused(String(status) as '400', 1);
   };
 }

@@ -21,6 +21,7 @@ export function defineOffloadMetrics(kit: MetricKit) {
     loadSize: kit.histogram('vllm:kv_offload_load_size', 'Size of a load, in bytes.', SIZE_BUCKETS),
     storeBytes: kit.counter('vllm:kv_offload_store_bytes_total', 'Bytes saved to the store.'),
     storeTime: kit.counter('vllm:kv_offload_store_time_total', 'Time of all saves to the store, in seconds.'),
+    storeSize: kit.histogram('vllm:kv_offload_store_size', 'Size of a save, in bytes.', SIZE_BUCKETS),
     offered: kit.counter('kvferry:kv_offload_offered_blocks_total', 'Blocks offered to the store.'),
     failedLoads: kit.counter(
       'kvferry:kv_offload_failed_loads_total',
