@@ -34,11 +34,13 @@ class Reader {
     return this.#events.shift()!;
   }
 
+  /** Number and first hash of each batch. */
   async hashes(count: number): Promise<string[]> {
     const found: string[] = [];
     for (let i = 0; i < count; i++) {
       const { id, data } = (await this.next())!;
-      found.push(`${id}:${JSON.parse(data).events[0].block_hashes[0]}`);
+      const number = /^[0-9a-f]{8}-(\d+)$/.exec(id!)![1];
+      found.push(`${number}:${JSON.parse(data).events[0].block_hashes[0]}`);
     }
     return found;
   }
@@ -154,11 +156,33 @@ describe('the event stream', () => {
     const log = filled(4);
     const from = await open(log, '?from=2');
     expect(await from.hashes(2)).toEqual(['2:h2', '3:h3']);
-    const again = await open(log, '?from=0', { 'Last-Event-ID': '2' });
+    const again = await open(log, '?from=0', { 'Last-Event-ID': `${log.run}-2` });
     expect(await again.hashes(1)).toEqual(['3:h3']);
     log.append([removed('live')], 0);
     expect(await again.hashes(1)).toEqual(['4:live']);
-    await Promise.all([from.leave(), again.leave()]);
+    const byId = await open(log, `?from=${log.run}-3`);
+    expect(await byId.hashes(1)).toEqual(['3:h3']);
+    await Promise.all([from.leave(), again.leave(), byId.leave()]);
+  });
+
+  it('reports a gap to a reader that comes back after the server was started again, and sends it all', async () => {
+    const before = await open(filled(4), '?from=0');
+    let id = '';
+    for (let i = 0; i < 3; i++) id = (await before.next())!.id!;
+    await before.leave();
+    const log = filled(5);
+    // The number alone would be one of this log.
+    for (const [query, headers] of [
+      ['', { 'Last-Event-ID': id }],
+      ['', { 'Last-Event-ID': '2' }],
+      [`?from=${id}`, {}],
+    ] as const) {
+      const reader = await open(log, query, headers);
+      const gap = (await reader.next())!;
+      expect([gap.event, JSON.parse(gap.data)]).toMatchObject(['gap', { next: 5, continues_at: 0 }]);
+      expect(await reader.hashes(1)).toEqual(['0:h0']);
+      await reader.leave();
+    }
   });
 
   it('reports a gap if events that a reader wants are not available', async () => {

@@ -1,4 +1,7 @@
-/** GET /kv/events: an engine's KV events as server-sent events with replay. An event's id is its batch's sequence number. */
+/**
+ * GET /kv/events: an engine's KV events as server-sent events with replay. An event's id is its log's run and its batch's
+ * sequence number: '3f9c0a1b-17'.
+ */
 import type { Context, Hono } from 'hono';
 import { type SSEStreamingApi, streamSSE } from 'hono/streaming';
 import { HttpError } from '../http/http-error.ts';
@@ -11,40 +14,53 @@ const KEEP_ALIVE_MS = 15_000;
 /**
  * Events of the stream:
  * - 'kv': a batch.
- * - 'gap': the requested batch is no longer kept, or does not exist yet (its number may come from an earlier run of the
- *   server). The stream continues at continues_at.
+ * - 'gap': the requested batch is no longer kept, does not exist yet, or is of an earlier run of the server. The stream
+ *   continues at continues_at.
  * - 'dropped': the reader was too slow and its next batch is no longer kept. The stream ends.
  * - 'end': the server is stopping. The stream ends.
  */
 export function mountKvEvents(app: Hono, log: KvEventLog): void {
   app.get('/kv/events', (c) => {
-    const from = startOf(c, log);
+    const start = startOf(c, log);
     c.header('X-Accel-Buffering', 'no');
     // Nobody reads the body of a response to HEAD: following the log for it would never end.
     if (c.req.method === 'HEAD') return c.body(null, 200, { 'Content-Type': 'text/event-stream' });
-    return streamSSE(c, (stream) => follow(stream, log, from));
+    return streamSSE(c, (stream) => follow(stream, log, start));
   });
 }
 
-/**
- * Number of the first batch to send: one after Last-Event-ID, which reconnecting readers send; else `from`; else the next
- * batch. Throws HttpError 400.
- */
-function startOf(c: Context, log: KvEventLog): number {
-  const from = c.req.query('from');
-  const last = c.req.header('Last-Event-ID');
-  if (last !== undefined && /^\d{1,15}$/.test(last)) return Number(last) + 1;
-  if (from === undefined) return log.next;
-  if (!/^\d{1,15}$/.test(from)) {
-    throw new HttpError(400, `from is '${from}': wanted the number of a batch, 0 or more`, 'from');
-  }
-  return Number(from);
+interface Start {
+  /** Number of the batch after the reader's last one. */
+  from: number;
+  /** Whether that number is of this log. */
+  known: boolean;
 }
 
-async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): Promise<void> {
+/**
+ * Where to begin: one after Last-Event-ID, which reconnecting readers send; else at `from`, a batch's number or id; else at
+ * the next batch. Throws HttpError 400.
+ */
+function startOf(c: Context, log: KvEventLog): Start {
+  const last = /^(\w{1,64}-)?(\d{1,15})$/.exec(c.req.header('Last-Event-ID') ?? '');
+  // Every id has its run: a plain number is not one of this log.
+  if (last) return { from: Number(last[2]) + 1, known: last[1] === `${log.run}-` };
+  const from = c.req.query('from');
+  if (from === undefined) return { from: log.next, known: true };
+  const wanted = /^(?:(\w{1,64})-)?(\d{1,15})$/.exec(from);
+  if (!wanted) {
+    throw new HttpError(
+      400,
+      `from is '${from}': wanted the number of a batch, 0 or more, or an event's id`,
+      'from',
+    );
+  }
+  return { from: Number(wanted[2]), known: wanted[1] === undefined || wanted[1] === log.run };
+}
+
+async function follow(stream: SSEStreamingApi, log: KvEventLog, start: Start): Promise<void> {
   const disconnected = new AbortController();
   stream.onAbort(() => disconnected.abort());
-  let next = await begin(stream, log, from);
+  let next = await begin(stream, log, start);
   while (!disconnected.signal.aborted) {
     if (next < log.first) {
       const text = { missed_from: next, first_available: log.first, reason: 'the reader was too slow' };
@@ -53,7 +69,7 @@ async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): P
     }
     const batch = log.read(next);
     // Waits until the reader takes it. Only the log grows meanwhile, and it is bounded.
-    if (batch !== null) await stream.writeSSE({ id: String(next++), event: 'kv', data: batch });
+    if (batch !== null) await stream.writeSSE({ id: `${log.run}-${next++}`, event: 'kv', data: batch });
     else if (log.closed) {
       await stream.writeSSE({ event: 'end', data: safeJson({ next }) });
       return;
@@ -74,11 +90,12 @@ async function changed(log: KvEventLog, disconnected: AbortSignal): Promise<bool
   return log.next > before || log.closed;
 }
 
-/** Sends 'gap' if `from` cannot be served. Returns the number of the stream's first batch. */
-async function begin(stream: SSEStreamingApi, log: KvEventLog, from: number): Promise<number> {
+/** Sends 'gap' if the start cannot be served. Returns the number of the stream's first batch. */
+async function begin(stream: SSEStreamingApi, log: KvEventLog, { from, known }: Start): Promise<number> {
   const { first, next } = log;
-  if (from >= first && from <= next) return from;
-  const start = from < first ? first : next;
+  if (known && from >= first && from <= next) return from;
+  // Of another run, all that is kept is new to the reader.
+  const start = !known || from < first ? first : next;
   const text = { requested: from, first_available: first, next, continues_at: start };
   await stream.writeSSE({ event: 'gap', data: safeJson(text) });
   return start;
