@@ -12,8 +12,6 @@ import { DeviceBytes } from './device-bytes.ts';
 export interface DeviceNeeds {
   /** Bytes of the largest buffer. */
   bufferBytes: number;
-  /** Bytes of the largest storage binding, if known. Code that binds a buffer checks its own size. */
-  storageBindingBytes?: number;
   /** false: subgroups are neither requested nor reported, even if the adapter has them. Default true. */
   subgroups?: boolean;
   /** f16 requires the feature shader-f16. Default f32, which requires none. */
@@ -23,8 +21,12 @@ export interface DeviceNeeds {
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 
 /** Other limits stay at their defaults: kernels use at most 8 storage buffers and the default workgroup storage. */
-const raisedSizes = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
-const raisedThreads = ['maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX'] as const;
+const raisedLimits = [
+  'maxBufferSize',
+  'maxStorageBufferBindingSize',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupSizeX',
+] as const;
 
 export class GpuDevice {
   readonly device: GPUDevice;
@@ -61,7 +63,7 @@ export class GpuDevice {
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const { bufferBytes, storageBindingBytes = 0, subgroups = true, arithmetic = 'f32' } = needs;
+    const { bufferBytes, subgroups = true, arithmetic = 'f32' } = needs;
     const described = describeAdapter(adapter, backend);
     const report = { ...described, arithmetic, ...(subgroups ? {} : { subgroupSize: null }) };
     if (arithmetic === 'f16' && !adapter.features.has('shader-f16')) {
@@ -70,11 +72,10 @@ export class GpuDevice {
           '(see kvferry doctor)',
       );
     }
-    const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
-    for (const limit of raisedSizes) {
-      if (needed[limit] <= adapter.limits[limit]) continue;
+    const { maxBufferSize } = adapter.limits;
+    if (bufferBytes > maxBufferSize) {
       throw new AdapterError(
-        `${report.name}: ${limit} is ${adapter.limits[limit]} bytes, but ${needed[limit]} are needed: ` +
+        `${report.name}: maxBufferSize is ${maxBufferSize} bytes, but ${bufferBytes} are needed: ` +
           'use fewer KV blocks, a smaller model, or another adapter (--adapter)',
       );
     }
@@ -86,9 +87,7 @@ export class GpuDevice {
         ),
         ...(arithmetic === 'f16' ? ['shader-f16'] : []),
       ] as GPUFeatureName[],
-      requiredLimits: Object.fromEntries(
-        [...raisedSizes, ...raisedThreads].map((limit) => [limit, adapter.limits[limit]]),
-      ),
+      requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });
     const device = await requested.catch((error: unknown) => {
       throw new AdapterError(

@@ -56,7 +56,6 @@ export interface Architecture extends Rope {
   /** RMSNorm of each head of q and k before RoPE (Qwen3, Gemma). */
   qkNorm: boolean;
   eosTokenIds: readonly number[];
-  bosTokenId: number | null;
 }
 
 export type WeightDtype = 'f16' | 'f32';

@@ -31,7 +31,7 @@ export interface TurnText {
         end: PromptEnd;
       },
       encode: Encode,
-    ): Promise<{ promptTokenIds: readonly number[] }>;
+    ): Promise<readonly number[]>;
   };
 }
 
@@ -66,7 +66,7 @@ export class PromptBuilder {
       const { historyIds, messages: messagesBefore } = continued;
       const newMessages = messages.slice(messagesBefore.length);
       const turn = { historyIds: written(historyIds), messagesBefore, newMessages, end };
-      return (await this.#text.chat.nextTurnPrompt(turn, encode)).promptTokenIds;
+      return this.#text.chat.nextTurnPrompt(turn, encode);
     }
     return this.#text.chat.encodePrompt(messages, encode, end);
   }

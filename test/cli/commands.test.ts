@@ -347,7 +347,7 @@ describe('kvferry verify', () => {
           return { ok: ok === true, detail: '' };
         },
       }));
-    world.deps.verify = { kernels, pulledBlocks: passing('c'), fixture: null };
+    world.deps.verify = { kernels, pulledBlocks: passing('c'), fixture: passing('e') };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(130);
     expect(world.err()).toContain('No verdict: 2 checks finished before the interrupt. FAILED: bad.\n');
   });
@@ -373,13 +373,13 @@ describe('kvferry verify', () => {
   test('fails if a group has no checks, and checks a fixture only on request', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
-    expect(world.out()).toContain('this build has no such checks');
+    expect(world.out()).toContain('there was nothing to check');
     expect(world.out()).toContain('give --fixture DIR');
   });
 
   test('fails if a mode differs from the others', async () => {
     const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
-    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toMatch(/FAILED {2}greedy, P keeps nothing/);
     expect(world.out()).toContain('unidirectional differs from monolithic');
@@ -387,14 +387,14 @@ describe('kvferry verify', () => {
 
   test('fails if injected damage goes unnoticed', async () => {
     const world = fakeWorld({ faultsVanish: true });
-    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('the damage was not noticed');
   });
 
   test('counts a check that throws as failed, and runs the others', async () => {
     const world = fakeWorld({ integrityFails: new InternalError('block 3 is lost') });
-    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);
     expect(world.out()).toContain('block 3 is lost');
     expect(world.out()).toContain('2 checks passed, 19 failed, 1 skipped');
@@ -402,7 +402,7 @@ describe('kvferry verify', () => {
 
   test('writes its checks as a page, Markdown and JUnit', async () => {
     const world = fakeWorld({ wrong: { mode: 'unidirectional', what: 'logits' } });
-    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: null };
+    world.deps.verify = { kernels: passing('a'), pulledBlocks: passing('c'), fixture: passing('e') };
     const files = ['--html', 'v.html', '--markdown', 'v.md', '--junit', 'v.xml'];
     expect(await main(['verify', '--model', 'nano', ...files], world.deps)).toBe(1);
     expect(world.files.get('v.md')).toMatch(

@@ -181,7 +181,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         { direction: 'D→shared→P', bytes: 4e6, gbps: 1.5, byHandGbps: null },
       ],
     },
-    verify: { kernels: null, pulledBlocks: null, fixture: null },
+    verify: { kernels: async () => [], pulledBlocks: async () => [], fixture: async () => [] },
   };
   const interrupt = (): void => {
     for (const listener of [...listeners]) listener();

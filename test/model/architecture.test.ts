@@ -52,7 +52,6 @@ describe('config.json', () => {
       mlpBias: false,
       qkNorm: false,
       eosTokenIds: [0],
-      bosTokenId: null,
     });
   });
 

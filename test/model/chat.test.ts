@@ -33,12 +33,24 @@ describe('the next turn of the recall model', () => {
     let history: number[] = [];
     for (const turn of turns) {
       const newMessages = [user(turn.user)];
+      let encoded = '';
+      const recorded = (text: string) => {
+        encoded += text;
+        return encode(text);
+      };
       const prompt =
         history.length === 0
-          ? { promptTokenIds: await chat.encodePrompt(newMessages, encode), keepsHistory: true }
-          : await chat.nextTurnPrompt({ historyIds: history, messagesBefore: messages, newMessages }, encode);
-      expect(prompt).toEqual({ promptTokenIds: turn.prompt_token_ids, keepsHistory: true });
-      history = [...prompt.promptTokenIds, ...turn.answer_token_ids];
+          ? await chat.encodePrompt(newMessages, recorded)
+          : await chat.nextTurnPrompt(
+              { historyIds: history, messagesBefore: messages, newMessages },
+              recorded,
+            );
+      expect(prompt).toEqual(turn.prompt_token_ids);
+      // The history is not encoded again.
+      const whole = chat.renderPrompt([...messages, ...newMessages], 'generation_prompt');
+      if (history.length > 0)
+        expect(encoded.length).toBeLessThan(whole.length - messages.at(-1)!.content.length);
+      history = [...prompt, ...turn.answer_token_ids];
       messages = [...messages, ...newMessages, assistant(turn.answer)];
     }
   });
@@ -54,7 +66,7 @@ describe('the next turn of the recall model', () => {
       newMessages: [user('and?')],
     };
     const next = await chat.nextTurnPrompt(turn, encode);
-    expect(next.promptTokenIds).toEqual([...prompt, ...letters, 0, 1, ...tokenizer.encode('and?'), 2]);
+    expect(next).toEqual([...prompt, ...letters, 0, 1, ...tokenizer.encode('and?'), 2]);
   });
 
   it('is refused with the reason that the template gives, or when no answer came before', async () => {
@@ -87,8 +99,7 @@ describe('a chat template', () => {
     const historyIds = tokenizer.encode('!Uone\nA two ');
     const turn = { historyIds, messagesBefore: before, newMessages: [user('three')] };
     const next = await chat.nextTurnPrompt(turn, encode);
-    expect(next.keepsHistory).toBe(true);
-    expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nA');
+    expect(tokenizer.decode(next)).toBe('!Uone\nA two \nUthree\nA');
   });
 
   it('renders a plain end or continues the last message, and is refused if it rewrites that message', async () => {
@@ -106,28 +117,28 @@ describe('a chat template', () => {
 
   it('continues a message without changing the history', async () => {
     const { chat, tokenizer, encode } = await load(loop("{{ m['content'] }}"));
-    const historyIds = tokenizer.encode('!Uone\nA two ');
-    const turn = { historyIds, messagesBefore: before, newMessages: [user('three'), assistant('fo')] };
+    const turn = {
+      historyIds: [7, 7, 7],
+      messagesBefore: before,
+      newMessages: [user('three'), assistant('fo')],
+    };
     const next = await chat.nextTurnPrompt({ ...turn, end: 'continue' }, encode);
-    expect(next.keepsHistory).toBe(true);
-    expect(tokenizer.decode(next.promptTokenIds)).toBe('!Uone\nA two \nUthree\nAfo');
+    expect(next).toEqual([7, 7, 7, ...tokenizer.encode('\nUthree\nAfo')]);
   });
 
   it('that rewrites the history makes the next turn render everything again', async () => {
     const shortened = await load(loop("{{ m['content'][0:2] }}"));
     const turn = { historyIds: [7, 7, 7], messagesBefore: before, newMessages: [user('three')] };
     const whole = [...before, user('three')];
-    expect(await shortened.chat.nextTurnPrompt(turn, shortened.encode)).toEqual({
-      promptTokenIds: await shortened.chat.encodePrompt(whole, shortened.encode),
-      keepsHistory: false,
-    });
+    expect(await shortened.chat.nextTurnPrompt(turn, shortened.encode)).toEqual(
+      await shortened.chat.encodePrompt(whole, shortened.encode),
+    );
     const last = await load(
       "{% for m in messages %}{{ loop.last }}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}A{% endif %}",
     );
-    expect(await last.chat.nextTurnPrompt(turn, last.encode)).toEqual({
-      promptTokenIds: await last.chat.encodePrompt(whole, last.encode),
-      keepsHistory: false,
-    });
+    expect(await last.chat.nextTurnPrompt(turn, last.encode)).toEqual(
+      await last.chat.encodePrompt(whole, last.encode),
+    );
   });
 
   it('may print the time: the history stays valid later', async () => {
@@ -139,8 +150,7 @@ describe('a chat template', () => {
       vi.setSystemTime(new Date('2027-06-01'));
       const turn = { historyIds, messagesBefore: before, newMessages: [user('three')] };
       const next = await chat.nextTurnPrompt(turn, encode);
-      expect(next.keepsHistory).toBe(true);
-      expect(next.promptTokenIds.slice(0, historyIds.length)).toEqual(historyIds);
+      expect(next.slice(0, historyIds.length)).toEqual(historyIds);
     } finally {
       vi.useRealTimers();
     }

@@ -24,7 +24,7 @@ import { policyOf, routingOf } from './policies.ts';
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
-  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => ({ promptTokenIds: [] }) },
+  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => [] },
 };
 
 export const conversation = fc.record({

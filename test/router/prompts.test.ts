@@ -16,7 +16,7 @@ const text: TurnText = {
     encodePrompt: async (messages, encode, end) => encode(`${words(messages)}|${end}`),
     nextTurnPrompt: async ({ historyIds, messagesBefore, newMessages, end }, encode) => {
       const added = await encode(`${messagesBefore.length}+${words(newMessages)}|${end}`);
-      return { promptTokenIds: [...historyIds, ...added] };
+      return [...historyIds, ...added];
     },
   },
 };

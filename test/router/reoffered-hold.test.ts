@@ -13,7 +13,7 @@ import { routingOf } from './policies.ts';
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
-  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => ({ promptTokenIds: [] }) },
+  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => [] },
 };
 
 test.each([

@@ -15,7 +15,7 @@ const characterOf = (tokenId: number): string => String.fromCodePoint(0x4e00 + t
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: () => [], streamDecoder: () => ({ push: characterOf, end: () => '' }) },
-  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => ({ promptTokenIds: [] }) },
+  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => [] },
 };
 
 test.each(['pull', 'streamed'] as const)(

@@ -20,8 +20,8 @@ export function bytes(value: number): string {
 export const rate = (moved: number, inMs: number): string =>
   inMs > 0 ? `${bytes((moved / inMs) * 1000)}/s` : '–';
 
-export const plural = (count: number, one: string, many = `${one}s`): string =>
-  `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
+export const plural = (count: number, one: string): string =>
+  `${count.toLocaleString('en-US')} ${one}${count === 1 ? '' : 's'}`;
 
 export const percent = (share: number): string => `${Math.round(100 * share)}%`;
 

@@ -46,10 +46,9 @@ export interface CheckEnvironment {
 /** Creates a group's checks. */
 export type CheckProvider = (environment: CheckEnvironment) => Promise<readonly Check[]>;
 
-/** null: this build has no checks of that group, so `verify` fails, because unchecked does not mean correct. */
 export interface VerifyProviders {
-  kernels: CheckProvider | null;
-  pulledBlocks: CheckProvider | null;
+  kernels: CheckProvider;
+  pulledBlocks: CheckProvider;
   /** Used only with --fixture. */
-  fixture: CheckProvider | null;
+  fixture: CheckProvider;
 }

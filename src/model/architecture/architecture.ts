@@ -69,7 +69,6 @@ export async function readArchitecture(files: FileSource): Promise<Architecture>
     mlpBias: family === 'llama' && config.mlp_bias,
     qkNorm: family === 'qwen3' || gemma,
     eosTokenIds,
-    bosTokenId: config.bos_token_id ?? null,
   };
 }
 

@@ -11,7 +11,7 @@ import { FULL_ATTENTION } from './layer-attention.ts';
 /** Special ids, the same in every preset. */
 export const presetTokenIds = { endOfTurn: 0, user: 1, assistant: 2, system: 3, unknown: 4 } as const;
 
-type Shape = Omit<Architecture, 'name' | 'oBias' | 'mlpBias' | 'eosTokenIds' | 'bosTokenId'>;
+type Shape = Omit<Architecture, 'name' | 'oBias' | 'mlpBias' | 'eosTokenIds'>;
 
 const base = {
   rmsNormEps: 1e-5,
@@ -100,7 +100,6 @@ export function presetArchitecture(name: string): Architecture {
     oBias: false,
     mlpBias: false,
     eosTokenIds: [presetTokenIds.endOfTurn],
-    bosTokenId: null,
   };
 }
 

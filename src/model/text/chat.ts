@@ -35,12 +35,6 @@ export interface NextTurn {
   end?: PromptEnd;
 }
 
-export interface NextTurnPrompt {
-  promptTokenIds: readonly number[];
-  /** False if the template rewrites earlier messages: the whole prompt was then rendered and encoded again. */
-  keepsHistory: boolean;
-}
-
 const configSchema = z.looseObject({
   chat_template: z
     .union([z.string(), z.array(z.object({ name: z.string(), template: z.string() }))])
@@ -155,20 +149,17 @@ export class ChatTemplate {
   }
 
   /**
-   * `historyIds`, followed by the ids of what the template adds after the assistant's answer. Rejects where
-   * renderPrompt throws.
+   * `historyIds`, followed by the ids of what the template adds after the assistant's answer. If the template rewrites
+   * earlier messages, the whole prompt is rendered and encoded again. Rejects where renderPrompt throws.
    */
-  async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<NextTurnPrompt> {
+  async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<readonly number[]> {
     const tail = this.#textAfterAnswer(turn);
-    if (tail === null) {
-      const whole = [...turn.messagesBefore, ...turn.newMessages];
-      const promptTokenIds = await this.encodePrompt(whole, encode, turn.end);
-      return { promptTokenIds, keepsHistory: false };
-    }
+    if (tail === null)
+      return this.encodePrompt([...turn.messagesBefore, ...turn.newMessages], encode, turn.end);
     const tailIds = await encode(tail);
     // The model may have generated its end token. The template's end of the same turn must not repeat it.
     const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
-    return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };
+    return [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)];
   }
 
   #keep(messages: readonly ChatMessage[], end: PromptEnd, prompt: string): void {

@@ -24,14 +24,13 @@ export async function fetchModel(
   base: string,
   onProgress: (progress: FetchProgress) => void,
   known: readonly string[] | null = null,
-  signal?: AbortSignal,
 ): Promise<ModelFiles> {
   const folder = base.replace(/\/+$/, '');
   const files = new Map<string, Blob>();
   const take = async (name: string, required: boolean): Promise<Blob | null> => {
     if (!required && known && !known.includes(name)) return null;
     const wanted = required || known !== null;
-    const blob = await fetchFile(`${folder}/${name}`, name, wanted, onProgress, signal);
+    const blob = await fetchFile(`${folder}/${name}`, name, wanted, onProgress);
     if (blob) files.set(name, blob);
     return blob;
   };
@@ -59,13 +58,11 @@ async function fetchFile(
   file: string,
   required: boolean,
   onProgress: (progress: FetchProgress) => void,
-  signal?: AbortSignal,
 ): Promise<Blob | null> {
   let response: Response;
   try {
-    response = await fetch(url, signal ? { signal } : {});
+    response = await fetch(url);
   } catch (error) {
-    signal?.throwIfAborted();
     throw new ModelError(
       `${url} could not be fetched: the address is wrong, the server is unreachable, or it does not allow other pages to read it (CORS)`,
       { cause: error },
@@ -99,7 +96,6 @@ async function fetchFile(
   try {
     return await new Response(counted).blob();
   } catch (error) {
-    signal?.throwIfAborted();
     throw new ModelError(`${url} broke off after ${bytes} bytes: try again`, { cause: error });
   }
 }
