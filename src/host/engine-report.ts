@@ -1,6 +1,5 @@
 /** What an engine's thread reports: statistics on request, and events. */
 import type { HoldUse } from '../connector/hold-meter.ts';
-import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { StoreCounters, TransferCounters } from '../connector/types.ts';
 import type { BlockStay } from '../engine/block-residency.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
@@ -19,8 +18,6 @@ export interface EngineStats extends EngineCoreStats {
   memory: { gpu: number; shared: number };
   /** Pipelines compiled after the warm-up. Must be 0 for a measurement to count. */
   firstUseCompilations: number;
-  /** The cost-aware policy's current costs; absent if the threshold decides. */
-  costs?: LearnedCosts;
   /**
    * Blocks held after their requests ended, since the last configure(): by P for D, and by D for P. null without a
    * connector.

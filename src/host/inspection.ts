@@ -28,7 +28,6 @@ export class EngineInspection implements InspectionApi {
       ...core.inspect.stats(),
       memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
       firstUseCompilations: runner.firstUseCompilations(),
-      ...(connector?.costAware ? { costs: connector.costAware.costs() } : {}),
       holdUse: connector?.holds?.use() ?? null,
       transfers: connector ? { ...connector.counters } : null,
       store: connector?.store ? { ...connector.store.counters } : null,

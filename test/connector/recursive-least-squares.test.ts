@@ -25,7 +25,6 @@ test('a coefficient that is not observed for long is as certain as at first', ()
   const fresh = new RecursiveLeastSquares([5, 1], [2, 0.5]);
   const learned = new RecursiveLeastSquares([5, 1], [2, 0.5]);
   for (let i = 0; i < 2000; i++) learned.observe([1, 0], 5);
-  expect(learned.observations).toBe(2000);
   const moved = (rls: RecursiveLeastSquares, x: number[], which: number) => {
     const before = rls.coefficients[which]!;
     rls.observe(x, 1e6);

@@ -7,11 +7,11 @@ import { prepareTurn } from '../../src/lab/sweep.ts';
 import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
-/** A profile in which a pull costs `pullMs` and computing a token costs 1 ms. */
+/** A profile in which a pull costs `pullMs` and computing a token costs 10 s. */
 const priced = (profile: CostProfile, pullMs: number): CostProfile => ({
   ...profile,
   pull: { overhead_ms: pullMs, fixed_ms: 0, ms_per_byte: 0 },
-  prefill: { fixed_ms: 0, ms_per_token: 1, ms_per_token_context: 0 },
+  prefill: { fixed_ms: 0, ms_per_token: 1e4, ms_per_token_context: 0 },
 });
 
 it('a cost profile measured on a running cluster decides whether to pull, and is refined by what is observed', async () => {
@@ -22,28 +22,25 @@ it('a cost profile measured on a running cluster decides whether to pull, and is
     expect(profile.prefill.fixed_ms).toBeGreaterThan(0);
     const computed = await converse(cluster, 'a', 3);
 
-    await cluster.configure({ costProfile: priced(profile, 1e6) });
+    await cluster.configure({ costProfile: priced(profile, 1e9) });
     const dear = await converse(cluster, 'b', 3);
     expect(dear.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 0, 0]);
-    expect(dear[2]!.result.prompt.noPull?.reason).toMatch(
-      /^cost-aware: pull ~1000000 ms > recompute ~[\d.]+ ms$/,
-    );
+    const [, recomputeMs] =
+      /^cost-aware: pull ~1000000000 ms > recompute ~([\d.]+) ms$/.exec(
+        dear[2]!.result.prompt.noPull?.reason ?? '',
+      ) ?? [];
+    // The steps of two turns were observed. Unobserved, 65 tokens would cost 650 s.
+    expect(Number(recomputeMs)).toBeLessThan(100e3);
 
     await cluster.configure({ costProfile: priced(profile, 0) });
     const cheap = await converse(cluster, 'c', 3);
     expect(cheap.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 32, 65]);
     expect(fingerprint(cheap)).toEqual(fingerprint(computed));
     expect(fingerprint(dear)).toEqual(fingerprint(computed));
-    const [prefill] = await cluster.stats();
-    // Two pulls; one step for the first prompt, and one for the rest after each pull.
-    expect(prefill!.costs).toMatchObject({ observedPulls: 2 });
-    expect(prefill!.costs!.observedSteps).toBeGreaterThanOrEqual(3);
-    expect(prefill!.costs!.transfer.fixedMs).toBeGreaterThan(0);
 
     await cluster.configure({ costProfile: null, recomputeThreshold: 64 });
     const fixed = await converse(cluster, 'd', 2);
     expect(fixed[1]!.result.prompt.noPull).toEqual({ by: 'policy', reason: '32 < threshold 64' });
-    expect((await cluster.stats())[0]!.costs).toBeUndefined();
   });
 });
 

@@ -6,25 +6,9 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { ScheduledRequest } from '../../engine/types.ts';
-import {
-  type KvBytes,
-  kvBytesOf,
-  type PrefillCosts,
-  type TransferCosts,
-  tokenContext,
-} from './cost-model.ts';
+import { type KvBytes, kvBytesOf, tokenContext } from './cost-model.ts';
 import type { PullPolicy, PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
-
-/** The current cost estimates. */
-export interface LearnedCosts {
-  overheadMs: number;
-  transfer: TransferCosts;
-  /** Costs of one step. */
-  prefill: PrefillCosts;
-  observedPulls: number;
-  observedSteps: number;
-}
 
 export interface CostAwareDeps {
   profile: CostProfile;
@@ -114,18 +98,6 @@ export class CostAwarePolicy implements PullPolicy {
       0,
     );
     if (tokens > 0) this.#prefill.observe([1, tokens, context], ms);
-  }
-
-  costs(): LearnedCosts {
-    const [fixedMs, msPerByte, msPerHolderRequest] = this.#transfer.coefficients as [number, number, number];
-    const [stepMs, msPerToken, msPerTokenContext] = this.#prefill.coefficients as [number, number, number];
-    return {
-      overheadMs: this.#deps.profile.pull.overhead_ms,
-      transfer: { fixedMs, msPerByte, msPerHolderRequest },
-      prefill: { fixedMs: stepMs, msPerToken, msPerTokenContext },
-      observedPulls: this.#transfer.observations,
-      observedSteps: this.#prefill.observations,
-    };
   }
 
   #bytes({ localHitTokens, count }: PullQuestion): number {

@@ -1,21 +1,7 @@
-/** Coefficients of the cost of a pull and of a prefill, and the quantities they multiply. Does not measure, learn or predict. */
+/** The quantities that the costs of a pull and of a prefill are proportional to. Does not measure, learn or predict. */
 
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { FULL_GROUP, filledBytes, skippedBlocks } from '../../engine/kv-cache-spec.ts';
-
-/** Milliseconds: fixed + perByte * bytes + perHolderRequest * requests that the holder serves. */
-export interface TransferCosts {
-  fixedMs: number;
-  msPerByte: number;
-  msPerHolderRequest: number;
-}
-
-/** Milliseconds: fixed (per step or per turn) + perToken * tokens + perTokenContext * tokenContext. */
-export interface PrefillCosts {
-  fixedMs: number;
-  msPerToken: number;
-  msPerTokenContext: number;
-}
 
 /** The number of tokens before each of `tokens` tokens from position `start` on, summed: what attention reads. */
 export const tokenContext = (start: number, tokens: number): number => tokens * (start + (tokens - 1) / 2);

@@ -17,7 +17,6 @@ export class RecursiveLeastSquares {
   readonly #covariance: number[][];
   /** Initial variances: forgetting never makes a coefficient less certain than this. */
   readonly #mostVariance: readonly number[];
-  #observations = 0;
 
   /** `deviations`: standard deviation of each prior coefficient. */
   constructor(prior: readonly number[], deviations: readonly number[]) {
@@ -28,10 +27,6 @@ export class RecursiveLeastSquares {
 
   get coefficients(): readonly number[] {
     return this.#coefficients;
-  }
-
-  get observations(): number {
-    return this.#observations;
   }
 
   predict(x: readonly number[]): number {
@@ -53,7 +48,6 @@ export class RecursiveLeastSquares {
     const edge = EDGE * Math.sqrt(variance);
     const surprise = Math.max(-edge, Math.min(edge, y - expected));
     for (const i of this.#coefficients.keys()) this.#coefficients[i]! += (spread[i]! / variance) * surprise;
-    this.#observations++;
     for (const [i, row] of this.#covariance.entries()) {
       for (const j of row.keys()) row[j] = (row[j]! - (spread[i]! * spread[j]!) / variance) / FORGETTING;
     }
