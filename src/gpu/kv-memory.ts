@@ -26,7 +26,7 @@ export interface GpuKvMemoryOptions {
   pieces?: number;
   /** By KV cache group: bytes used from the start of a block. Default: one group that uses the whole block. */
   groupBytes?: readonly number[];
-  /** Most bytes of one gather or stage, raised to at least one block. Default: one chunk of a transfer. */
+  /** Most bytes of one gather or stage, raised to at least one block. For tests; default: one chunk of a transfer. */
   stagingBytes?: number;
 }
 

@@ -46,7 +46,7 @@ export interface ModelRunnerOptions {
   gemm?: GemmChoice | null;
   /** Whether kernels for few rows include the steps before and after them; absent: true. */
   fuse?: boolean;
-  /** Most bytes of a piece of the embedding; absent: PIECE_BYTES, which every device can bind. */
+  /** Most bytes of a piece of the embedding, for tests; absent: PIECE_BYTES, which every device can bind. */
   pieceBytes?: number;
   /** Kernels created before the engine serves; absent: all. */
   kernels?: KernelSet;

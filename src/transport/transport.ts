@@ -36,7 +36,6 @@ export interface TransportDeps {
   clock: Clock;
   /** Time after which a silent peer is asked again, ms. Default: 20 s. */
   silenceMs?: number;
-  handlers?: Partial<TransportHandlers>;
   onSpan?: SpanSink;
   /** Link model towards all peers. null or absent: none. */
   link?: LinkSpec | null;
@@ -123,7 +122,6 @@ class MessagePortTransport implements PeerTransport {
       onNotification: () => {},
       onNotifyFailed: () => {},
       onPeerGone: () => {},
-      ...deps.handlers,
     };
   }
 

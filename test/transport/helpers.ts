@@ -3,7 +3,13 @@ import type { BlockId, Clock } from '../../src/engine/types.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import type { PeerMessage } from '../../src/transport/messages.ts';
 import { createTransport, type PeerTransport, type TransportDeps } from '../../src/transport/transport.ts';
-import type { BlockPair, EngineIdentity, ReadGate, RemoteAddress } from '../../src/transport/types.ts';
+import type {
+  BlockPair,
+  EngineIdentity,
+  ReadGate,
+  RemoteAddress,
+  TransportHandlers,
+} from '../../src/transport/types.ts';
 import type { TestClock } from '../clock.ts';
 import { TestMemory } from './memory.ts';
 
@@ -64,6 +70,8 @@ export interface TestEngine {
 export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' | 'identity'>> {
   memory?: TestMemory;
   identityChanges?: Partial<EngineIdentity>;
+  /** Default: a gate that allows every READ. */
+  handlers?: Partial<TransportHandlers>;
   /** Side channel port. Default: the next unused one. */
   port?: number;
 }
@@ -77,10 +85,20 @@ export const CLAIM = {
 let lastPort = 5600;
 
 export function makeEngine(engineId: string, options: TestEngineOptions = {}): TestEngine {
+  const pins = { held: 0, finished: 0 };
+  const gate: ReadGate = () => {
+    pins.held += 1;
+    const finished = () => {
+      pins.held -= 1;
+      pins.finished += 1;
+    };
+    return { allow: true, finished };
+  };
   const {
     memory = new TestMemory().fillRandom(engineId.length),
     identityChanges,
     port = ++lastPort,
+    handlers = { gate },
     ...deps
   } = options;
   const address = { engineId, host: 'localhost', port };
@@ -91,15 +109,6 @@ export function makeEngine(engineId: string, options: TestEngineOptions = {}): T
     blockBytes: memory.blockBytes,
     ...identityChanges,
   };
-  const pins = { held: 0, finished: 0 };
-  const gate: ReadGate = () => {
-    pins.held += 1;
-    const finished = () => {
-      pins.held -= 1;
-      pins.finished += 1;
-    };
-    return { allow: true, finished };
-  };
   const transport = createTransport({
     identity,
     factors: FACTORS,
@@ -107,9 +116,9 @@ export function makeEngine(engineId: string, options: TestEngineOptions = {}): T
     clock: realClock,
     chunkBytes: 256,
     checksum: true,
-    handlers: { gate },
     ...deps,
   });
+  transport.setHandlers(handlers);
   return { transport, memory, address, pins };
 }
 

@@ -102,9 +102,12 @@ export class Inspector {
     return lookup(tokenIds, cacheSalt, this.#deps, this.#holds());
   }
 
-  /** Every block ever used, sorted by id. Throws InternalError if the engine was created with blocksUnseen. */
+  /** Every block ever used, sorted by id. Throws InternalError if the engine was created withoutBlockFacts. */
   blocks(): BlockFact[] {
-    invariant(this.#ledger, () => 'blocks() was called on an engine created with blocksUnseen');
+    invariant(
+      this.#ledger,
+      () => 'blocks() was called on an engine created withoutBlockFacts: create it without that option',
+    );
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }
 
