@@ -59,9 +59,14 @@ export class FaultyDirection {
     };
   }
 
-  /** Delivers late and overtaken messages now, and disarms all faults. */
+  /** Disarms all faults, and delivers late and overtaken messages. */
   heal(): void {
     this.#armed = [];
+    this.deliverLate();
+  }
+
+  /** Delivers late and overtaken messages now. */
+  deliverLate(): void {
     const late = [...this.#late, ...(this.#overtaken ? [this.#overtaken] : [])];
     this.#late = [];
     this.#held.clear();

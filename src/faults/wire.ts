@@ -34,7 +34,16 @@ export class FaultyWires {
   }
 
   heal(): void {
-    for (const directions of this.#directions.values()) for (const direction of directions) direction.heal();
+    for (const direction of this.#all()) direction.heal();
+  }
+
+  /** Delivers late and overtaken messages now; armed faults stay. */
+  deliverLate(): void {
+    for (const direction of this.#all()) direction.deliverLate();
+  }
+
+  #all(): FaultyDirection[] {
+    return [...this.#directions.values()].flatMap((directions) => [...directions]);
   }
 
   #relay(sender: string, from: MessagePort, to: MessagePort): void {

@@ -72,6 +72,15 @@ describe('a message fault', () => {
     expect(arrived).toEqual([credit(1), credit(2), notice]);
   });
 
+  it('that is not met yet stays armed when late messages are delivered', () => {
+    const { arrived, direction } = sent('delay', [credit(1)]);
+    direction.arm('lose', () => {});
+    direction.deliverLate();
+    expect(arrived).toEqual([credit(1)]);
+    direction.pass(credit(2));
+    expect(arrived).toEqual([credit(1)]);
+  });
+
   it('that delays single messages lets each go on its own, but never ahead of an earlier one', () => {
     const arrived: PeerMessage[] = [];
     const direction = new FaultyDirection((message) => arrived.push(message));

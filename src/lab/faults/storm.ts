@@ -48,6 +48,9 @@ export interface HarmedFleet {
 export interface HarmedWires {
   /** Applies the fault to the next message that the engine sends to another, and then calls `met`. */
   arm(engineId: string, fault: MessageFault, met: () => void): void;
+  /** Delivers late messages now; armed faults stay. */
+  deliverLate(): void;
+  /** Disarms all faults, and delivers late messages. */
   heal(): void;
 }
 
@@ -122,9 +125,11 @@ export class Storm {
       else this.#callers!.fill();
     } else if (!engine.ended) {
       if (isMessageFault(kind)) {
-        this.#wires.arm(engine.engineId, kind, happened);
-        if (kind === 'delay' || kind === 'reorder')
-          await this.#clock.sleep(LATE_MS).then(() => this.#wires.heal());
+        this.#wires.arm(engine.engineId, kind, () => {
+          happened();
+          if (kind === 'delay' || kind === 'reorder')
+            this.#track(this.#clock.sleep(LATE_MS).then(() => this.#wires.deliverLate()));
+        });
         return;
       }
       happened();

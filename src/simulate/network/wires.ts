@@ -32,8 +32,12 @@ export class SimulatedWires {
   }
 
   heal(): void {
-    for (const ofSender of this.#directions.values())
-      for (const { faulty } of ofSender.values()) faulty.heal();
+    for (const direction of this.#all()) direction.heal();
+  }
+
+  /** Delivers late and overtaken messages now; armed faults stay. */
+  deliverLate(): void {
+    for (const direction of this.#all()) direction.deliverLate();
   }
 
   /** `arrive`: called each time the message arrives; `damaged`: a bit of its contents was flipped. */
@@ -43,6 +47,12 @@ export class SimulatedWires {
     const message = messageOf(kind);
     this.#arrivals.set(message, arrive);
     faulty.pass(message);
+  }
+
+  #all(): FaultyDirection[] {
+    return [...this.#directions.values()].flatMap((ofSender) =>
+      [...ofSender.values()].map(({ faulty }) => faulty),
+    );
   }
 
   #between(from: string, to: string): Direction {

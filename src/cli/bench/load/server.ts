@@ -33,8 +33,9 @@ async function strike({ kind, target }: Strike): Promise<void> {
   if (!engine || engine.ended) return;
   const client = clients.get(engine.engineId);
   if (isMessageFault(kind)) {
-    wires.arm(engine.engineId, kind, () => {});
-    if (kind === 'delay' || kind === 'reorder') await systemClock.sleep(LATE_MS).then(() => wires.heal());
+    wires.arm(engine.engineId, kind, () => {
+      if (kind === 'delay' || kind === 'reorder') setTimeout(() => wires.deliverLate(), LATE_MS);
+    });
   } else if (kind === 'lose-device') await engine.lab.loseDevice();
   else if (kind === 'out-of-memory') await engine.lab.exhaustDevice();
   else if (kind === 'end') await engine.shutdown();
