@@ -2,7 +2,7 @@
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { POLICIES } from '../../../src/router/policies/registry.ts';
 import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
-import { ChoiceField, NumberField } from '../panels/fields.tsx';
+import { asNamed, ChoiceField, NumberField } from '../panels/fields.tsx';
 import { costsHere } from '../session/experiments/costs.ts';
 import type { Session } from '../session/types.ts';
 import { plural } from '../views/format.ts';
@@ -121,14 +121,14 @@ function Load({ fleet }: { fleet: Fleet }) {
         label="Routing"
         help={`${help}; ${source}`}
         value={routing}
-        choices={ROUTING_NAMES.map((name) => [name, name] as const)}
+        choices={asNamed(ROUTING_NAMES)}
         onChange={(name) => fleet.set({ routing: name as FleetSettings['routing'] })}
       />
       <ChoiceField
         label="Autoscaler"
         help="Scales P by waiting requests (2 per engine) and D by pool use (60%), every 10 s (k8s-hpa: 15 s)."
         value={autoscale ?? 'off'}
-        choices={['off', ...LIVE_AUTOSCALERS].map((name) => [name, name] as const)}
+        choices={asNamed(['off', ...LIVE_AUTOSCALERS])}
         onChange={(name) =>
           fleet.set({ autoscale: name === 'off' ? null : (name as FleetSettings['autoscale']) })
         }

@@ -1,7 +1,7 @@
 /** Fields for the conversations and for the fleet's engines. */
 import { EVICTIONS } from '../../../src/config/store.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
-import { ChoiceField, NumberField } from '../panels/fields.tsx';
+import { asNamed, ChoiceField, NumberField } from '../panels/fields.tsx';
 import { costsHere } from '../session/experiments/costs.ts';
 import { plural } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
@@ -147,7 +147,7 @@ export function WorkloadFields({ fleet }: { fleet: Fleet }) {
             label="Store eviction"
             help="What a full memory drops first."
             value={settings.storeEviction}
-            choices={EVICTIONS.map((name) => [name, name] as const)}
+            choices={asNamed(EVICTIONS)}
             onChange={(name) => set({ storeEviction: name as FleetSettings['storeEviction'] })}
           />
         )}
@@ -156,7 +156,7 @@ export function WorkloadFields({ fleet }: { fleet: Fleet }) {
             label="Cost model"
             help={costsInWords(settings, costsHere.value)}
             value={settings.costs}
-            choices={names.map((name) => [name, name] as const)}
+            choices={asNamed(names)}
             onChange={(costs) => set({ costs })}
           />
         )}

@@ -7,6 +7,11 @@ interface FieldProps {
   help: string;
 }
 
+export type Choices = readonly (readonly [value: string, name: string])[];
+
+/** Choices shown by their values. */
+export const asNamed = (values: readonly string[]): Choices => values.map((value) => [value, value]);
+
 /** Change handler of a number's input. If the value is empty or refused, the current value stays and is shown. */
 export const numberChanged =
   (value: number, onChange: (value: number) => void) =>
@@ -44,7 +49,7 @@ export function NumberField(
 export function ChoiceField(
   props: FieldProps & {
     value: string;
-    choices: readonly (readonly [value: string, name: string])[];
+    choices: Choices;
     onChange: (value: string) => void;
   },
 ) {
