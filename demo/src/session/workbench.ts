@@ -165,11 +165,8 @@ export class Workbench {
     const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
     const { events, cut } = this.playback.told();
     try {
-      const { download, recordingOf } = await fetchCode(() => import('./playback/log.ts'));
-      download(
-        `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
-        JSON.stringify(recordingOf(events, title), toMicroseconds),
-      );
+      const { download, savedText } = await fetchCode(() => import('./playback/log.ts'));
+      download(`kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`, savedText(events, title));
       if (cut) this.note('warning', CUT);
     } catch (error) {
       this.note('warning', messageOf(error));
@@ -208,7 +205,3 @@ export class Workbench {
 }
 
 const CUT = `The recording has only the first ${MOST_EVENTS} events, about an hour of chat. Reload the page to begin a new one.`;
-
-/** Rounds times to microseconds: no clock here is finer, and the recording is a third smaller. */
-const toMicroseconds = (_: string, value: unknown): unknown =>
-  typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;

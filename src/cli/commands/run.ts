@@ -228,16 +228,12 @@ async function record(
   if (config.record === null) return null;
   const file = config.record;
   const { startRecording } = await import('../../recording/recording.ts');
-  const { RECORDING_VERSION } = await import('../../recording/events.ts');
+  const { recordingText } = await import('../../recording/recording-text.ts');
   const recorded = startRecording(cluster, config);
   const finish = async (): Promise<void> => {
     const events = await recorded.end();
     const title = `${config.model}, ${config.mode.join(' and ')}`;
-    const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
-    // Rounded to microseconds, the resolution of these clocks.
-    const text = JSON.stringify(recording, (_, value) =>
-      typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
-    );
+    const text = recordingText(events, title, `kvferry ${version}`);
     await writeTextFile(file, `${text}\n`);
     progress.line(`recorded ${plural(events.length, 'event')} to ${file}`);
   };

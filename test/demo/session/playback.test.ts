@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
-import { recordingOf } from '../../../demo/src/session/playback/log.ts';
+import { savedText } from '../../../demo/src/session/playback/log.ts';
 import { Playback } from '../../../demo/src/session/playback/playback.ts';
 import { STAGE_SHOWN_MS, Timeline } from '../../../demo/src/session/playback/played-events.ts';
+import { parseRecording } from '../../../demo/src/session/playback/recordings.ts';
 import { READING_MS } from '../../../demo/src/session/reading.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import { createState } from '../../../demo/src/session/state.ts';
@@ -13,6 +14,10 @@ const events = [...turn1, ...turn2];
 const end = Math.max(...events.map(({ atMs }) => atMs));
 const start = turn1.find(({ kind }) => kind === 'turn_started')!.atMs;
 const firstToken = turn1.find(({ kind }) => kind === 'token')!.atMs;
+
+/** A recording as it is after it was saved and loaded. */
+const reread = (told: readonly SessionEvent[], title: string) =>
+  parseRecording(savedText(told, title), title);
 
 let frames: (() => void)[] = [];
 let wallMs = 0;
@@ -216,7 +221,7 @@ describe('a recording', () => {
     for (const event of events) tell(event);
     const shown = ({ turns, transfers, spans }: typeof state) =>
       JSON.stringify([turns.value, transfers.value, spans.value.length]);
-    const recording = recordingOf(playback.told().events, 'two turns');
+    const recording = reread(playback.told().events, 'two turns');
     expect(recording.events.length).toBeLessThanOrEqual(events.length + 1);
     const other = playing('live');
     other.playback.load(recording);
@@ -228,7 +233,7 @@ describe('a recording', () => {
   it('is played at its own speed, or four times as fast', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
-    const recording = recordingOf(playback.told().events, 'two turns');
+    const recording = reread(playback.told().events, 'two turns');
     const took = (speed: 'live' | '4/1') => {
       const { playback: other, state } = playing(speed);
       other.load(recording);
@@ -247,7 +252,7 @@ describe('a recording', () => {
     const over = { kind: 'conversation_ended' as const, atMs: second[0]!.atMs - 1, conversation: 'talk' };
     for (const event of [...turn1, over, ...second]) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told().events, 'two conversations'));
+    other.load(reread(playback.told().events, 'two conversations'));
     other.play();
     const stoodFor = new Map<string, number>();
     while (state.time.value.playing) {
@@ -264,7 +269,7 @@ describe('a recording', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told().events, 'two turns'));
+    other.load(reread(playback.told().events, 'two turns'));
     other.play();
     const seen = new Set<number>();
     while (state.time.value.playing) {
@@ -284,7 +289,7 @@ describe('a recording', () => {
     );
     for (const event of [...turn1, race, ...tokens, over as SessionEvent]) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told().events, 'a turn and a race'));
+    other.load(reread(playback.told().events, 'a turn and a race'));
     other.play();
     let tookMs = 0;
     while (state.time.value.playing) {
@@ -299,7 +304,7 @@ describe('a recording', () => {
   it('is shown with the viewer’s speed and text size, not the recorded ones', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
-    const told = recordingOf(playback.told().events, 'two turns');
+    const told = reread(playback.told().events, 'two turns');
     const settings = { speed: 'live', projector: true, mode: 'unidirectional' };
     const first = { kind: 'settings' as const, atMs: told.events[0]!.atMs, settings };
     const { playback: other, state } = playing('4/1');
@@ -319,7 +324,7 @@ describe('a recording', () => {
       ...turn2,
     ];
     const { playback, state } = playing('live');
-    playback.load(recordingOf(recorded, 'two modes'));
+    playback.load(reread(recorded, 'two modes'));
     playback.seek(1e9);
     expect(state.settings.value.mode).toBe('unidirectional');
     playback.seek(firstToken);
@@ -366,7 +371,7 @@ describe('playback beyond the event limit', () => {
   it('still plays a loaded recording to its end', () => {
     const { state, playback } = playing('slow');
     const many = Array.from({ length: 200_000 }, () => ({ ...turn1[0]!, atMs: turn1[0]!.atMs }));
-    playback.load(recordingOf([...many, ...turn1], 'a long one'));
+    playback.load(reread([...many, ...turn1], 'a long one'));
     playback.seek(end);
     expect(state.turns.value.at(-1)?.endMs).toBeGreaterThan(0);
   });

@@ -2,7 +2,7 @@
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import type { Measuring } from '../../../demo/src/session/experiments/measuring.ts';
 import { fromHash } from '../../../demo/src/session/hash.ts';
-import { recordingOf } from '../../../demo/src/session/playback/log.ts';
+import { savedText } from '../../../demo/src/session/playback/log.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { crossoverEvent, turn1 } from '../views/fixture.ts';
 
@@ -102,7 +102,7 @@ function go(hash: string): void {
   follow({ oldURL });
 }
 
-const asFile = () => new File([JSON.stringify(recordingOf(turn1, 'mine'))], 'mine.json');
+const asFile = () => new File([savedText(turn1, 'mine')], 'mine.json');
 
 it('Reset starts engines that had failed to start, and returns even if they fail again', async () => {
   engines.broken = true;
@@ -132,7 +132,7 @@ it("ending a visitor's recording starts engines with the settings of the address
 it('the address keeps its settings during a recording, and only takes over the speed', async () => {
   const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
   const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic', threshold: 3 } };
-  const file = new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json');
+  const file = new File([savedText([settings, ...turn1], 'mine')], 'mine.json');
   await actions.loadRecording(file);
   expect(state.settings.value).toMatchObject({ mode: 'monolithic', threshold: 3 });
   await actions.configure({ speed: '4/1' });
@@ -145,9 +145,7 @@ it('the address keeps its settings during a recording, and only takes over the s
 it('visiting the fleet leaves a recording unchanged; changing a recorded setting gives a note', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const settings = { kind: 'settings' as const, atMs: 0, settings: { threshold: 3 } };
-  await actions.loadRecording(
-    new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json'),
-  );
+  await actions.loadRecording(new File([savedText([settings, ...turn1], 'mine')], 'mine.json'));
   go('#turns=0&model=tiny&view=fleet&fleet.rate=20');
   go('#turns=0&model=tiny');
   await new Promise((resolve) => setTimeout(resolve, 0));

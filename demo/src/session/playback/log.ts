@@ -1,19 +1,11 @@
 /** Saves events as a recording file. */
-import {
-  RECORDING_VERSION,
-  type Recording,
-  recordingSchema,
-  type SessionEvent,
-} from '../../../../src/recording/events.ts';
+import { recordingSchema, type SessionEvent } from '../../../../src/recording/events.ts';
+import { recordingText } from '../../../../src/recording/recording-text.ts';
 
-export function recordingOf(events: readonly SessionEvent[], title: string): Recording {
-  return recordingSchema.parse({
-    kvferryRecording: RECORDING_VERSION,
-    madeWith: 'the page',
-    title,
-    // A viewer does not need the progress of engine starts.
-    events: events.filter((event) => event.kind !== 'status' || event.phase !== 'starting'),
-  });
+export function savedText(events: readonly SessionEvent[], title: string): string {
+  // A viewer does not need the progress of engine starts.
+  const shown = events.filter((event) => event.kind !== 'status' || event.phase !== 'starting');
+  return recordingText(recordingSchema.shape.events.parse(shown), title, 'the page');
 }
 
 /** Makes the browser save a text as a file. */
