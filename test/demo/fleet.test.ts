@@ -17,6 +17,15 @@ const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
 
+/** Resolves after ten timed drawings of the pools. */
+const TEN_DRAWN = `new Promise((resolve) => {
+  let left = 10;
+  new PerformanceObserver((list) => {
+    left -= list.getEntriesByName('draw fleet pools').length;
+    if (left <= 0) resolve();
+  }).observe({ type: 'measure' });
+})`;
+
 describe('a fleet opened from a link', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
@@ -141,10 +150,10 @@ describe('a fleet opened from a link', () => {
     const blocks = page.getByRole('region', { name: 'Blocks of P0' });
     await blocks.getByText('Blocks of P0 as a table').click();
     await expect.poll(() => blocks.getByRole('table').innerText()).toContain('turn 1');
+    await page.evaluate(TEN_DRAWN);
     // Pause it: while it runs, everything is redrawn during the check.
     await page.evaluate('kvferryFleet.hold(true)');
     expect(await seriousFaults(page)).toEqual([]);
-    expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
     expect(errors).toEqual([]);
   });
 });
