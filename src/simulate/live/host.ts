@@ -8,6 +8,7 @@ import type { SimulationSettings } from '../settings.ts';
 import { comparePolicies } from './compare.ts';
 import { LiveFleet } from './live-fleet.ts';
 import type { LiveNews, LiveOrder } from './protocol.ts';
+import { carryOut } from './watched-fleet.ts';
 
 /** Wall-clock time from one look to the next. */
 const LOOK_MS = 100;
@@ -92,7 +93,6 @@ export class LiveHost {
 
   async #take(order: LiveOrder): Promise<void> {
     const { nextTask, tell } = this.#deps;
-    const fleet = this.#fleet;
     switch (order.kind) {
       case 'start':
         this.#fleet = new LiveFleet(order.settings, nextTask, (message) => tell({ kind: 'said', message }));
@@ -104,22 +104,8 @@ export class LiveHost {
         this.#speed = order.speed;
         this.#reached = order.speed;
         return;
-      case 'load':
-        return fleet?.changeLoad(order.load);
-      case 'routing':
-        return fleet?.changeRouting(order.name);
-      case 'autoscale':
-        return fleet?.autoscale(order.name);
-      case 'scale':
-        return fleet?.scale(order.target);
-      case 'kill':
-        return fleet?.kill(order.engineId);
-      case 'revive':
-        return fleet?.revive();
-      case 'open':
-        return fleet?.open(order.engineId);
-      case 'path':
-        tell({ kind: 'path', path: fleet?.path(order.turnId) ?? null });
+      default:
+        carryOut(this.#fleet, order, tell);
     }
   }
 

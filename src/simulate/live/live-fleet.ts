@@ -2,39 +2,26 @@
  * A simulated fleet for a viewer. Time passes as far as it is told to; in between, engines come and go, policies and
  * the load change, and everything can be looked at.
  */
-import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';
-import { messageOf, RequestError } from '../../errors.ts';
+import { messageOf } from '../../errors.ts';
+import type { AutoscaleChoice } from '../../router/autoscale/registry.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
 import { SimulatedCluster } from '../cluster.ts';
 import type { SimulatedEngine } from '../engines/engine.ts';
 import type { SimulationSettings } from '../settings.ts';
-import { liveAutoscaler } from './autoscaling.ts';
 import { FleetLog } from './fleet-log.ts';
 import { LiveLoad } from './load.ts';
 import { checkRoom } from './room.ts';
 import type { LiveLoadSettings, LiveSettings } from './settings.ts';
-import {
-  type LiveBlocks,
-  type LiveEngine,
-  type LiveEvent,
-  type LiveLook,
-  MOST_CELLS,
-  type TurnPath,
-} from './view.ts';
+import { type LiveBlocks, type LiveEngine, type LiveLook, MOST_CELLS } from './view.ts';
+import { WatchedFleet } from './watched-fleet.ts';
 import { worldOf } from './world.ts';
 
-export class LiveFleet {
+export class LiveFleet extends WatchedFleet {
   readonly #cluster: SimulatedCluster;
   readonly #load: LiveLoad;
-  readonly #log = new FleetLog();
-  readonly #settings: LiveSettings;
-  readonly #said: (message: string) => void;
   /** Busy share by engine, as of the last look after which time passed. */
   readonly #busy = new Map<string, { busyMs: number; atMs: number; share: number }>();
-  #opened: string | null = null;
-  #scaling = 0;
-  #stopAutoscaler: (() => void) | null = null;
   #broken: unknown = null;
 
   /** `said`: called with the reason why something that was asked for cannot be done. Throws ConfigError. */
@@ -43,21 +30,18 @@ export class LiveFleet {
     nextTask: SimulationSettings['nextTask'],
     said: (message: string) => void,
   ) {
-    this.#settings = settings;
-    this.#said = said;
-    const onSpan = this.#log.saw.bind(this.#log);
-    const onFleetEvent = this.#log.happened.bind(this.#log);
+    super(settings, new FleetLog(), said);
+    const onSpan = this.log.saw.bind(this.log);
+    const onFleetEvent = this.log.happened.bind(this.log);
     const watched = { nextTask, reroutable: true, onSpan, onFleetEvent };
     this.#cluster = new SimulatedCluster({ ...worldOf(settings), ...watched });
-    this.#cluster.fleet.onNotice((notice) => this.#log.heard(notice));
+    this.#cluster.fleet.onNotice((notice) => this.log.heard(notice));
     const { clock } = this.#cluster;
     const after = (ms: number, run: () => void) => {
       const timer = clock.after(ms, run);
       return () => clock.cancel(timer);
     };
-    this.#load = new LiveLoad(this.#cluster, { after }, this.#log, settings, (error) => {
-      this.#broken ??= error;
-    });
+    this.#load = new LiveLoad(this.#cluster, { after }, this.log, settings, (error) => this.broke(error));
     if (settings.autoscale) this.autoscale(settings.autoscale);
   }
 
@@ -74,60 +58,37 @@ export class LiveFleet {
     });
     await this.#cluster.until(() => there.reached || this.#broken !== null);
     if (this.#broken !== null) throw this.#broken;
-    this.#log.until(clock.now());
+    this.log.until(clock.now());
   }
 
-  /** Applies to conversations that arrive from now on. */
   changeLoad(load: LiveLoadSettings): void {
     try {
-      checkRoom(this.#settings.blocks, load);
+      checkRoom(this.settings.blocks, load);
     } catch (error) {
-      this.#said(messageOf(error));
+      this.said(messageOf(error));
       return;
     }
-    if (load.rate !== this.#load.settings.rate) this.#happened('load', `${load.rate} requests a second`);
+    if (load.rate !== this.#load.settings.rate) this.happened('load', `${load.rate} requests a second`);
     this.#load.change(load);
   }
 
   changeRouting(name: RoutingName): void {
     this.#cluster.routing.change({ name, parameters: {} });
-    this.#happened('routing', name);
+    this.happened('routing', name);
   }
 
-  /** null: no autoscaler; the number of engines stays until it is changed. */
-  autoscale(name: AutoscalerName | null): void {
-    this.#stopAutoscaler?.();
-    this.#stopAutoscaler = null;
-    const { mostEngines } = this.#settings;
-    if (name !== null)
-      this.#stopAutoscaler = this.#cluster.fleet.autoscale(liveAutoscaler(name, mostEngines));
-    this.#happened('autoscaler', name ?? 'none');
-  }
-
-  /** New engines start first; leaving ones drain. */
   scale(target: ScaleTarget): void {
-    this.#changes(this.#cluster.fleet.scale(target));
+    this.changes(this.#cluster.fleet.scale(target));
   }
 
-  /** As if its machine were lost. */
   kill(engineId: string): void {
     const engine = this.#cluster.fleet.present.find((each) => each.engineId === engineId && !each.ended);
     if (engine) engine.end('it was killed by hand');
-    else this.#said(`${engineId} is not there any more`);
+    else this.said(`${engineId} is not there any more`);
   }
 
-  /** Starts engines in the seats of those that died. */
   revive(): void {
-    this.#changes(this.#cluster.fleet.revive());
-  }
-
-  /** The engine whose blocks looks show; null: none. */
-  open(engineId: string | null): void {
-    this.#opened = engineId;
-  }
-
-  path(turnId: string): TurnPath | null {
-    return this.#log.path(turnId);
+    this.changes(this.#cluster.fleet.revive());
   }
 
   look(): LiveLook {
@@ -138,10 +99,10 @@ export class LiveFleet {
       nowMs: this.nowMs,
       engines,
       opened: this.#blocks(),
-      store: store && this.#log.store(store.look(MOST_CELLS)),
-      ...this.#log.look(),
+      store: store && this.log.store(store.look(MOST_CELLS)),
+      ...this.log.look(),
       turnedAway: this.#load.turnedAway,
-      scaling: this.#scaling > 0,
+      scaling: this.scaling,
       routing: routing.active.name,
     };
   }
@@ -161,10 +122,10 @@ export class LiveFleet {
   }
 
   #blocks(): LiveBlocks | null {
-    const engine = this.#cluster.fleet.present.find((each) => each.engineId === this.#opened && !each.ended);
+    const engine = this.#cluster.fleet.present.find((each) => each.engineId === this.opened && !each.ended);
     if (!engine) return null;
     const { engineId, core } = engine;
-    return this.#log.blocks(engineId, core.inspect.load().numBlocks + 1, core.inspect.blocks());
+    return this.log.blocks(engineId, core.inspect.load().numBlocks + 1, core.inspect.blocks());
   }
 
   #busyShare({ engineId, meter }: SimulatedEngine): number {
@@ -178,20 +139,11 @@ export class LiveFleet {
     return share;
   }
 
-  /** A RequestError is reported; any other error breaks the fleet. */
-  #changes(change: Promise<unknown>): void {
-    this.#scaling++;
-    change
-      .catch((error: unknown) => {
-        if (error instanceof RequestError) this.#said(error.message);
-        else this.#broken ??= error;
-      })
-      .finally(() => {
-        this.#scaling--;
-      });
+  protected startAutoscaler(choice: AutoscaleChoice): () => void {
+    return this.#cluster.fleet.autoscale(choice);
   }
 
-  #happened(event: LiveEvent['event'], detail: string): void {
-    this.#log.happened({ atMs: this.nowMs, event, engineId: null, detail });
+  protected broke(error: unknown): void {
+    this.#broken ??= error;
   }
 }

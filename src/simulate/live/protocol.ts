@@ -15,6 +15,12 @@ export type LiveOrder =
   | { kind: 'start'; settings: LiveSettings }
   /** Simulated seconds in a second of the wall clock; 0 pauses them, and of real engines the load. */
   | { kind: 'pace'; speed: number }
+  /** Serves the same load with each policy, to its end; ends what runs. */
+  | { kind: 'compare'; settings: LiveSettings; policies: readonly RoutingName[]; seconds: number }
+  | FleetOrder;
+
+/** To the current fleet. */
+export type FleetOrder =
   | { kind: 'load'; load: LiveLoadSettings }
   | { kind: 'routing'; name: RoutingName }
   | { kind: 'autoscale'; name: AutoscalerName | null }
@@ -24,9 +30,7 @@ export type LiveOrder =
   /** The engine whose blocks looks show from now on; null: none. */
   | { kind: 'open'; engineId: string | null }
   /** Asks for one turn's way, which is sent as news. */
-  | { kind: 'path'; turnId: string }
-  /** Serves the same load with each policy, to its end; ends what runs. */
-  | { kind: 'compare'; settings: LiveSettings; policies: readonly RoutingName[]; seconds: number };
+  | { kind: 'path'; turnId: string };
 
 /** From the thread. */
 export type LiveNews =

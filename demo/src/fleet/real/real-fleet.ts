@@ -2,22 +2,22 @@
  * A fleet of real engines that serves while the view is open: the counterpart of LiveFleet for simulated engines. Router,
  * policies and load are the same; times are wall time. The first engines are passed in; later ones are started here.
  */
-import type { AutoscalerName } from '../../../../src/config/autoscale.ts';
 import type { RoutingName } from '../../../../src/config/routing.ts';
-import { EngineDeadError, KvferryError, messageOf } from '../../../../src/errors.ts';
+import { EngineDeadError, KvferryError } from '../../../../src/errors.ts';
 import { startAutoscaler } from '../../../../src/fleet/autoscaled.ts';
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
 import type { ClusterNotice } from '../../../../src/fleet/notices.ts';
 import type { Span } from '../../../../src/measure/spans/spans.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { reasonOf } from '../../../../src/router/autoscale/loop.ts';
+import type { AutoscaleChoice } from '../../../../src/router/autoscale/registry.ts';
 import type { ScaleTarget } from '../../../../src/router/scaling/plan.ts';
 import { deathEvent, memberEvent } from '../../../../src/simulate/fleet-event.ts';
-import { liveAutoscaler } from '../../../../src/simulate/live/autoscaling.ts';
 import { FleetLog } from '../../../../src/simulate/live/fleet-log.ts';
 import { LiveLoad } from '../../../../src/simulate/live/load.ts';
 import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/live/settings.ts';
-import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/view.ts';
+import type { LiveBlocks, LiveLook } from '../../../../src/simulate/live/view.ts';
+import { WatchedFleet } from '../../../../src/simulate/live/watched-fleet.ts';
 import type { Served } from '../../../../src/simulate/load/load.ts';
 import { LOWEST_TOKEN_ID } from '../../../../src/workload/random-conversations.ts';
 import { type EngineSnapshot, EngineSnapshots } from './engine-snapshots.ts';
@@ -26,13 +26,10 @@ import { StoreSnapshots } from './store-snapshots.ts';
 /** Conversations. With more, the queues of engines that share one device show nothing new. */
 const MOST_UNDER_WAY = 64;
 
-export class RealFleet {
+export class RealFleet extends WatchedFleet {
   readonly #cluster: EngineCluster;
-  readonly #settings: LiveSettings;
-  readonly #said: (message: string) => void;
   readonly #broke: (error: unknown) => void;
-  readonly #originMs = systemClock.now();
-  readonly #log = new FleetLog(this.#originMs);
+  readonly #originMs: number;
   readonly #snapshots = new EngineSnapshots();
   readonly #store: StoreSnapshots | null;
   readonly #load: LiveLoad;
@@ -40,9 +37,6 @@ export class RealFleet {
   #wanted: LiveLoadSettings;
   #held = false;
   #routing: RoutingName;
-  #opened: string | null = null;
-  #scaling = 0;
-  #stopAutoscaler: (() => void) | null = null;
 
   /** `said` gets messages about orders that cannot be carried out; `broke` gets errors that no request caused. */
   constructor(
@@ -50,12 +44,11 @@ export class RealFleet {
     settings: LiveSettings,
     told: { said: (message: string) => void; broke: (error: unknown) => void },
   ) {
+    const originMs = systemClock.now();
+    super(settings, new FleetLog(originMs), told.said);
+    this.#originMs = originMs;
     this.#cluster = cluster;
-    this.#settings = settings;
-    this.#said = told.said;
-    this.#broke = (error) => {
-      if (!this.#ended.signal.aborted) told.broke(error);
-    };
+    this.#broke = told.broke;
     this.#routing = settings.routing;
     this.#wanted = settings.load;
     this.#store = settings.store && new StoreSnapshots(cluster);
@@ -64,12 +57,12 @@ export class RealFleet {
     this.#load = new LiveLoad(
       this.#served(),
       { after },
-      this.#log,
+      this.log,
       {
         ...{ load: settings.load, seed: settings.seed, mostUnderWay: MOST_UNDER_WAY },
         tokenIds: [LOWEST_TOKEN_ID, cluster.info.model.vocabSize],
       },
-      this.#broke,
+      (error) => this.broke(error),
     );
     if (settings.autoscale) this.autoscale(settings.autoscale);
   }
@@ -78,9 +71,8 @@ export class RealFleet {
     return systemClock.now() - this.#originMs;
   }
 
-  /** Applies to conversations that start from now on. */
   changeLoad(load: LiveLoadSettings): void {
-    if (load.rate !== this.#wanted.rate) this.#happened('load', `${load.rate} requests a second`);
+    if (load.rate !== this.#wanted.rate) this.happened('load', `${load.rate} requests a second`);
     this.#wanted = load;
     this.#ask();
   }
@@ -94,55 +86,26 @@ export class RealFleet {
 
   changeRouting(name: RoutingName): void {
     this.#routing = name;
-    this.#happened('routing', name);
-  }
-
-  /** null: no autoscaler; the number of engines stays until scale(). */
-  autoscale(name: AutoscalerName | null): void {
-    this.#stopAutoscaler?.();
-    this.#stopAutoscaler = null;
-    if (name !== null)
-      this.#stopAutoscaler = startAutoscaler(
-        this.#cluster,
-        liveAutoscaler(name, this.#settings.mostEngines),
-        {
-          decided: (decision, acts) => {
-            if (acts) this.#happened('decided', reasonOf(decision));
-          },
-          failed: (message) => this.#happened('failed', message),
-        },
-      );
-    this.#happened('autoscaler', name ?? 'none');
+    this.happened('routing', name);
   }
 
   scale(target: ScaleTarget): void {
-    const { mostEngines } = this.#settings;
+    const { mostEngines } = this.settings;
     if (Math.max(target.prefill ?? 0, target.decode ?? 0) > mostEngines)
-      this.#said(
+      this.said(
         `there can be at most ${mostEngines} P and ${mostEngines} D here: real engines share one GPU`,
       );
-    else this.#changes(this.#cluster.scale(target));
+    else this.changes(this.#cluster.scale(target));
   }
 
-  /** Ends an engine without telling the others, like a crash. */
   kill(engineId: string): void {
     const engine = this.#cluster.engines.find((each) => each.engineId === engineId && !each.ended);
     if (engine) void engine.shutdown();
-    else this.#said(`${engineId} is already gone`);
+    else this.said(`${engineId} is already gone`);
   }
 
-  /** Starts engines in the places of those that died. */
   revive(): void {
-    this.#changes(this.#cluster.revive());
-  }
-
-  /** The engine whose blocks look() reports; null: none. */
-  open(engineId: string | null): void {
-    this.#opened = engineId;
-  }
-
-  path(turnId: string): TurnPath | null {
-    return this.#log.path(turnId);
+    this.changes(this.#cluster.revive());
   }
 
   /** Rejects with errors that no engine's end explains. */
@@ -154,22 +117,22 @@ export class RealFleet {
     );
     const store = (await this.#store?.take()) ?? null;
     const { nowMs } = this;
-    this.#log.until(nowMs);
+    this.log.until(nowMs);
     return {
       nowMs,
       engines: snapshots.map(({ engine }) => engine),
       opened: this.#blocks(snapshots),
-      store: store && this.#log.store(store),
-      ...this.#log.look(),
+      store: store && this.log.store(store),
+      ...this.log.look(),
       turnedAway: this.#load.turnedAway,
-      scaling: this.#scaling > 0,
+      scaling: this.scaling,
       routing: this.#routing,
     };
   }
 
   /** Resolves when the engines have ended. */
   async end(): Promise<void> {
-    this.#stopAutoscaler?.();
+    this.stopAutoscaler();
     this.#ended.abort(new EngineDeadError('the fleet was left'));
     this.#ask();
     await this.#cluster.close();
@@ -190,8 +153,8 @@ export class RealFleet {
   }
 
   #blocks(snapshots: readonly EngineSnapshot[]): LiveBlocks | null {
-    const { engine, blocks } = snapshots.find((snapshot) => snapshot.engine.engineId === this.#opened) ?? {};
-    return engine && blocks ? this.#log.blocks(engine.engineId, blocks.numBlocks, blocks.facts) : null;
+    const { engine, blocks } = snapshots.find((snapshot) => snapshot.engine.engineId === this.opened) ?? {};
+    return engine && blocks ? this.log.blocks(engine.engineId, blocks.numBlocks, blocks.facts) : null;
   }
 
   #ask(): void {
@@ -200,40 +163,41 @@ export class RealFleet {
   }
 
   #heard(notice: ClusterNotice): void {
-    this.#log.heard(notice);
+    this.log.heard(notice);
     switch (notice.kind) {
       case 'dead':
-        this.#log.happened(deathEvent(notice, this.nowMs));
+        this.log.happened(deathEvent(notice, this.nowMs));
         break;
       case 'joined':
       case 'leaving':
       case 'left': {
         const event = memberEvent(notice, this.nowMs);
-        if (event) this.#log.happened(event);
+        if (event) this.log.happened(event);
       }
     }
   }
 
   #addSpan(span: Span): void {
-    this.#log.saw(span);
+    this.log.saw(span);
     this.#snapshots.addSpan(span);
   }
 
-  /** Reports changes that are refused; any other error breaks the fleet. */
-  #changes(change: Promise<unknown>): void {
-    this.#scaling++;
-    change
-      .catch((error: unknown) => {
-        if (error instanceof KvferryError && error.code !== 'internal') this.#said(messageOf(error));
-        else this.#broke(error);
-      })
-      .finally(() => {
-        this.#scaling--;
-      });
+  protected startAutoscaler(choice: AutoscaleChoice): () => void {
+    return startAutoscaler(this.#cluster, choice, {
+      decided: (decision, acts) => {
+        if (acts) this.happened('decided', reasonOf(decision));
+      },
+      failed: (message) => this.happened('failed', message),
+    });
   }
 
-  #happened(event: LiveEvent['event'], detail: string): void {
-    this.#log.happened({ atMs: this.nowMs, event, engineId: null, detail });
+  protected broke(error: unknown): void {
+    if (!this.#ended.signal.aborted) this.#broke(error);
+  }
+
+  /** Engines share one GPU here, which refuses them in more ways. */
+  protected override refused(error: unknown): boolean {
+    return error instanceof KvferryError && error.code !== 'internal';
   }
 }
 

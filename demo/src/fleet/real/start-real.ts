@@ -7,6 +7,7 @@ import { systemClock } from '../../../../src/platform/clock.ts';
 import type { LiveNews, LiveOrder } from '../../../../src/simulate/live/protocol.ts';
 import { BLOCK_SIZE, roomOf } from '../../../../src/simulate/live/room.ts';
 import type { LiveSettings } from '../../../../src/simulate/live/settings.ts';
+import { carryOut } from '../../../../src/simulate/live/watched-fleet.ts';
 import { startCluster } from '../../session/start-cluster.ts';
 import { whatIsMissing } from '../../session/support.ts';
 import { checkFleet, REAL_MODEL } from '../settings.ts';
@@ -116,29 +117,11 @@ class RealHost {
       case 'pace':
         fleet.hold(order.speed === 0);
         break;
-      case 'load':
-        fleet.changeLoad(order.load);
+      case 'start':
+      case 'compare':
         break;
-      case 'routing':
-        fleet.changeRouting(order.name);
-        break;
-      case 'autoscale':
-        fleet.autoscale(order.name);
-        break;
-      case 'scale':
-        fleet.scale(order.target);
-        break;
-      case 'kill':
-        fleet.kill(order.engineId);
-        break;
-      case 'revive':
-        fleet.revive();
-        break;
-      case 'open':
-        fleet.open(order.engineId);
-        break;
-      case 'path':
-        this.#news.heard({ kind: 'path', path: fleet.path(order.turnId) });
+      default:
+        carryOut(fleet, order, this.#news.heard);
     }
   }
 
