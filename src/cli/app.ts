@@ -90,7 +90,7 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     return parsed.requested ? EXIT.good : EXIT.usage;
   }
   const { spec, args, settings, configFile } = parsed;
-  const { config, lists, files } = await readSettings(settings, configFile, deps, spec);
+  const { config, lists, files } = await readSettings(settings, configFile, deps, spec, args);
   // Checked before the work starts.
   await keepInputs(config, deps, files);
   if (typeof config.json === 'string') await deps.checkWritable(config.json);

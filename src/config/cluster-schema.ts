@@ -30,7 +30,7 @@ const wantedTransferConfig = 'vLLM\'s JSON object, such as \'{"kv_connector":"Ni
 export const cluster = {
   threshold: countFrom0('tokens').default(64).meta({
     description:
-      "P pulls D's KV only if that adds at least this many tokens to P's own prefix cache hit; 0 always pulls. vLLM's kv_recompute_threshold and default; 32 with the shipped conversation.",
+      "P pulls D's KV only if that adds at least this many tokens to P's own prefix cache hit; 0 always pulls. vLLM's kv_recompute_threshold and default.",
     value: 'TOKENS',
   }),
   blockSize: wholeNumber(`one of ${BLOCK_SIZES.join(', ')} tokens`, {})
@@ -81,8 +81,7 @@ export const cluster = {
     value: 'pull|streamed',
   }),
   prefixCaching: flag().default(true).meta({
-    description:
-      "P keeps no KV between turns. vLLM keeps it (enable_prefix_caching). Default with the shipped conversation, so that every earlier token is pulled or recomputed; --prefix-caching turns P's cache on.",
+    description: 'P keeps no KV between turns. vLLM keeps it (enable_prefix_caching).',
     value: null,
     negated: true,
   }),

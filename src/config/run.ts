@@ -32,16 +32,14 @@ export {
   runKeys,
 } from './run-schema.ts';
 
-/** Defaults for the shipped conversation. They make its answers depend on pulled KV. */
-const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
-
-/** The value of `--conversation` for the shipped conversation, and its default for model recall. */
+/** The value of `--conversation` for the shipped conversation. */
 export const SHIPPED = 'shipped';
 
 /** Store memory when only --store-dir or --store-url is given. Bytes. */
 const UNLESS_GIVEN = 64 * 2 ** 20;
 
-const MADE_CONVERSATION_KEYS = [
+/** Settings of a generated conversation. */
+export const MADE_CONVERSATION_KEYS = [
   'turns',
   'systemTokens',
   'userTokens',
@@ -93,12 +91,6 @@ export function parseRunConfig(
     (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;
 
   if (config.conversation !== null) refuseGeneratedConversation(config, given, label);
-  else if (config.model === 'recall' && !MADE_CONVERSATION_KEYS.some(given)) config.conversation = SHIPPED;
-  if (config.conversation === SHIPPED) {
-    for (const key of ['threshold', 'prefixCaching'] as const) {
-      if (!given(key)) Object.assign(config, { [key]: SHIPPED_SETTINGS[key] });
-    }
-  }
   if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite', 'storePrefetch'] as const) {
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);

@@ -1,11 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { benchSpec } from '../../src/cli/commands/bench.ts';
+import { calibrateSpec } from '../../src/cli/commands/calibrate.ts';
 import { exportSpec } from '../../src/cli/commands/export.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
+import { replaySpec } from '../../src/cli/commands/replay.ts';
+import { runSpec } from '../../src/cli/commands/run.ts';
+import { serveSpec } from '../../src/cli/commands/serve.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
 import { sweepSpec } from '../../src/cli/commands/sweep.ts';
+import { verifySpec } from '../../src/cli/commands/verify.ts';
 import type { AdapterFinding } from '../../src/cli/doctor/doctor-types.ts';
+import type { CommandSpec } from '../../src/cli/options/arguments.ts';
 import { readSettings } from '../../src/cli/options/settings.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
@@ -38,6 +44,37 @@ test.each([
   await expect(both).rejects.toThrow('--threshold is 5 and kv_recompute_threshold');
 });
 
+describe('the shipped conversation', () => {
+  const read = async (spec: CommandSpec, settings: Record<string, string> = {}, args: string[] = []) =>
+    (await readSettings(settings, null, fakeWorld().deps, spec, args)).config;
+  const own = { conversation: 'shipped', threshold: 32, prefixCaching: false };
+  const none = { conversation: null, prefixCaching: true };
+
+  test('is the default for model recall of commands that serve it, with its settings', async () => {
+    expect(await read(runSpec)).toMatchObject(own);
+    expect(await read(exportSpec, {}, ['vllm'])).toMatchObject(own);
+    expect(await read(runSpec, { model: 'nano', conversation: 'shipped' })).toMatchObject(own);
+    expect(await read(runSpec, { threshold: '64' })).toMatchObject({ ...own, threshold: 64 });
+    expect(await read(runSpec, { prefixCaching: 'true' })).toMatchObject({ ...own, prefixCaching: true });
+    expect(await read(runSpec, { turns: '3' })).toMatchObject({ ...none, threshold: 64 });
+    expect(await read(runSpec, { model: 'nano' })).toMatchObject({ ...none, threshold: 64 });
+    const another = { ...none, conversation: 'mine.json', threshold: 64 };
+    expect(await read(runSpec, { conversation: 'mine.json' })).toMatchObject(another);
+  });
+
+  test('sets nothing where something else is served', async () => {
+    expect(await read(exportSpec, { preset: 'pr32553' }, ['vllm'])).toMatchObject({ ...none, threshold: 64 });
+    expect(await read(exportSpec, {}, ['llm-d'])).toMatchObject({ ...none, threshold: 64 });
+    for (const spec of [calibrateSpec, serveSpec, verifySpec])
+      expect(await read(spec)).toMatchObject({ ...none, threshold: 64 });
+    const traced = { model: 'recall', trace: 't.jsonl' };
+    expect(await read(replaySpec, traced)).toMatchObject({ ...none, threshold: 64 });
+    expect(await read(simulateSpec, traced)).toMatchObject({ ...none, threshold: 64 });
+    for (const spec of [benchSpec, planSpec, simulateSpec, sweepSpec])
+      expect(await read(spec, { model: 'recall' })).toMatchObject(none);
+  });
+});
+
 describe('the command line', () => {
   test.each([
     [
@@ -49,7 +86,7 @@ describe('the command line', () => {
     [['run', '-x'], 'kvferry: there is no option -x; --help lists them'],
     [
       ['run', '--threshold', '-5'],
-      "kvferry: --threshold is '-5': wanted a whole number of tokens, 0 or more; or leave it out for 64",
+      "kvferry: --threshold is '-5': wanted a whole number of tokens, 0 or more; or leave it out for 64, or 32 with the shipped conversation",
     ],
     [['run', '--threshold'], 'kvferry: --threshold has no value: wanted --threshold TOKENS'],
     [['run', '--model'], 'kvferry: --model has no value: wanted --model PRESET|DIR'],

@@ -74,25 +74,6 @@ describe('settings', () => {
 });
 
 describe('settings that depend on others', () => {
-  test('the recall model defaults to the shipped conversation and its settings', () => {
-    expect(parseRunConfig({})).toMatchObject({
-      conversation: 'shipped',
-      threshold: 32,
-      prefixCaching: false,
-    });
-    expect(parseRunConfig({ threshold: 64 })).toMatchObject({ conversation: 'shipped', threshold: 64 });
-    expect(parseRunConfig({ prefixCaching: true })).toMatchObject({ threshold: 32, prefixCaching: true });
-    expect(parseRunConfig({ turns: 3 })).toMatchObject({
-      conversation: null,
-      threshold: 64,
-      prefixCaching: true,
-    });
-    expect(parseRunConfig({ conversation: 'mine.json' })).toMatchObject({
-      threshold: 64,
-      prefixCaching: true,
-    });
-  });
-
   test('kvTransferConfig sets the settings that it names', () => {
     const kvTransferConfig = {
       kv_connector: 'NixlConnector',

@@ -45,8 +45,6 @@ export const calibrateSpec: CommandSpec = {
     'pages',
     'general',
   ],
-  // Instead of the shipped conversation's threshold.
-  defaults: () => ({ threshold: 64 }),
   defaultNotes: { threshold: '64', rounds: '5; 14 for the steps of --costs-out' },
   examples: [
     'kvferry calibrate costs.json --link 10e6,40ms',

@@ -16,6 +16,7 @@ import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
 import { checkBench, workloadDefaults } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
+import { SHIPPED_NOTES, shippedDefaults } from '../options/shipped-conversation.ts';
 import { refuseUnused, unusedByVllmExport } from '../options/unused-options.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
@@ -39,8 +40,15 @@ export const exportSpec: CommandSpec = {
     'store',
     'general',
   ],
-  defaults: workloadDefaults,
-  defaultNotes: { threshold: '64, divided by --scale; 32 with the shipped conversation' },
+  // A cluster's clients bring their own conversations.
+  defaults: (given, [what = '']) => ({
+    ...(Object.hasOwn(TARGETS, what) ? {} : shippedDefaults(given)),
+    ...workloadDefaults(given),
+  }),
+  defaultNotes: {
+    threshold: '64, divided by --scale; 32 with the shipped conversation (config, vllm)',
+    prefixCaching: SHIPPED_NOTES.prefixCaching.replace(' P', ' (config, vllm) P'),
+  },
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',

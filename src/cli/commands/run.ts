@@ -21,6 +21,7 @@ import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
 import { wantOneRouting } from '../options/settings.ts';
+import { SHIPPED_NOTES, shippedDefaults } from '../options/shipped-conversation.ts';
 import { refuseUnused, unusedByRun } from '../options/unused-options.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../output/format.ts';
 import { textOutput } from '../output/json-option.ts';
@@ -62,6 +63,8 @@ export const runSpec: CommandSpec = {
     'recording',
     'general',
   ],
+  defaults: shippedDefaults,
+  defaultNotes: { threshold: '64, or 32 with the shipped conversation', ...SHIPPED_NOTES },
   examples: [
     'kvferry run',
     'kvferry run --model tiny --turns 6 --output-tokens 128 --no-prefix-caching',

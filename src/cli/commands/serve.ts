@@ -40,8 +40,6 @@ export const serveSpec: CommandSpec = {
     'general',
   ],
   endsBySignal: true,
-  // Clients bring their own conversations, so the shipped conversation's settings do not apply.
-  defaults: () => ({ turns: 5 }),
   defaultNotes: { mode: 'bidirectional' },
   examples: [
     'kvferry serve --model nano',

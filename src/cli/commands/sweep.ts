@@ -22,7 +22,6 @@ export const sweepSpec: CommandSpec = {
   description:
     'Serve the same turn with pulled and with recomputed KV, over context lengths, links, block sizes and layouts. Find the context length from which pulling is faster.',
   groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
-  // Instead of the shipped conversation's threshold.
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
   defaultNotes: { threshold: '0, 64', rounds: '5' },

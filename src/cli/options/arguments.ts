@@ -44,8 +44,13 @@ export interface CommandSpec {
   refuses?: readonly RunKey[];
   /** The setting that the first positional argument sets. */
   argument?: RunKey;
-  /** The command's own defaults, which may depend on what the user set; others are the schema's. Throws ConfigError. */
-  defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined;
+  /**
+   * The command's own defaults, which may depend on what the user set and on the positional arguments; others are the
+   * schema's. Throws ConfigError.
+   */
+  defaults?:
+    | ((given: Readonly<Record<string, unknown>>, args: readonly string[]) => Record<string, unknown>)
+    | undefined;
   /** Descriptions of this command's defaults, for help; they replace the usual ones. */
   defaultNotes?: Partial<Readonly<Record<RunKey, string>>>;
   examples: readonly string[];

@@ -24,6 +24,7 @@ export async function readSettings(
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
   { lists: keys = [], defaults, defaultNotes }: Pick<CommandSpec, 'lists' | 'defaults' | 'defaultNotes'>,
+  args: readonly string[] = [],
 ): Promise<{ config: RunConfig; lists: Lists; files: readonly string[] }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
@@ -31,7 +32,7 @@ export async function readSettings(
       ? `'${key}' in ${configFile}`
       : optionName(key);
   const explicit: Record<string, unknown> = { ...fromFile, ...options };
-  const standIns = { ...defaults?.(explicit) };
+  const standIns = { ...defaults?.(explicit, args) };
   // vLLM's JSON comes before a command's own defaults, and conflicts only with what the user gave.
   const inJson = keysInTransferConfig(explicit.kvTransferConfig);
   for (const key of inJson) delete standIns[key];
