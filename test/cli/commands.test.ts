@@ -44,6 +44,15 @@ test.each([
   await expect(both).rejects.toThrow('--threshold is 5 and kv_recompute_threshold');
 });
 
+test("--scale divides a plan's own thresholds", async () => {
+  const { deps } = fakeWorld();
+  const thresholds = async (settings: Record<string, string>) =>
+    (await readSettings(settings, null, deps, planSpec)).lists.threshold;
+  expect(await thresholds({})).toEqual([64, 1024]);
+  expect(await thresholds({ scale: '1/16' })).toEqual([4, 64]);
+  expect(await thresholds({ scale: '1/16', threshold: '64' })).toEqual([64]);
+});
+
 describe('the shipped conversation', () => {
   const read = async (spec: CommandSpec, settings: Record<string, string> = {}, args: string[] = []) =>
     (await readSettings(settings, null, fakeWorld().deps, spec, args)).config;

@@ -1,7 +1,9 @@
 /** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
+import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
+import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import type { PlanReport } from '../../measure/schemas/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { fewestEngines } from '../../simulate/plan/fewest.ts';
@@ -26,6 +28,12 @@ import type { PlanWorkload } from '../plan/workload.ts';
 
 /** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;
+
+const THRESHOLDS = [64, 1024];
+const thresholdsAt = (scale: unknown): number[] => {
+  const divisor = (typeof scale === 'string' && scaleDivisor(scale)) || 1;
+  return THRESHOLDS.map((tokens) => scaledThreshold(divisor, tokens));
+};
 
 export const planSpec: CommandSpec = {
   usage: 'plan [file]',
@@ -58,7 +66,7 @@ export const planSpec: CommandSpec = {
       experiments: ['prefix-caching'],
       mode: ['bidirectional', 'unidirectional'],
       routing: ['round-robin', 'least-request', 'prefix-cache', 'llm-d', 'dynamo'],
-      threshold: '64,1024',
+      threshold: thresholdsAt(given.scale).join(),
       blockSize: 128,
     };
   },
@@ -66,7 +74,7 @@ export const planSpec: CommandSpec = {
     model: 'tiny',
     mode: 'bidirectional, unidirectional',
     routing: 'round-robin, least-request, prefix-cache, llm-d, dynamo',
-    threshold: '64, 1024',
+    threshold: '64, 1024, divided by --scale',
     blockSize: '128, which simulates faster',
     jobs: 'the number of processors',
     pBlocks: 'room for 262144 tokens',

@@ -59,8 +59,8 @@ export interface WorkloadSize {
 export const UNSCALED_THRESHOLD = 64;
 
 /** The default threshold for a workload whose lengths are divided by `divisor`. */
-export const scaledThreshold = (divisor: number): number =>
-  Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor));
+export const scaledThreshold = (divisor: number, unscaled: number = UNSCALED_THRESHOLD): number =>
+  Math.max(1, Math.round(unscaled / divisor));
 
 /** P's pool in the eviction experiment, as a share of the blocks of all active conversations. */
 const EVICTION_SHARE = 0.4;
