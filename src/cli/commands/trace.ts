@@ -116,7 +116,7 @@ async function convert(
   const { say } = printer(textOutput(config, deps), deps.color);
   const blockSize = writer.blockSize;
   say(
-    `wrote ${plural(written, 'request')} to ${out}; each hash id stands for ${blockSize} tokens. ${describeScale(scale, drawn)}`,
+    `wrote ${plural(written, 'request')} to ${out}; each hash id stands for ${blockSize} tokens. ${describeScale(scale, drawn, config.limit)}`,
   );
   if (blockSize !== MOONCAKE_BLOCK)
     say(`To read it, give --trace-block-size ${blockSize}; without it, ${MOONCAKE_BLOCK} is assumed.`);

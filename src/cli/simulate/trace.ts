@@ -61,7 +61,7 @@ export async function planTrace(
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
       asked:
-        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn)}${skipped ? ` ${skipped}` : ''}`.replace(
+        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn, config.limit)}${skipped ? ` ${skipped}` : ''}`.replace(
           /\.$/,
           '',
         ),

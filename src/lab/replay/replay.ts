@@ -123,7 +123,7 @@ export async function replayTrace(
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
   const served = new ServedRounds(plan.arms);
-  const notes = [describeScale(trace.scale, trace.drawn), ...persistenceNotes(config, [plan])];
+  const notes = [describeScale(trace.scale, trace.drawn, config.limit), ...persistenceNotes(config, [plan])];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });

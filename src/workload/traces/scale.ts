@@ -31,9 +31,16 @@ export function scaledLengths(
   return { inputTokens: Math.max(1, input), outputTokens: Math.max(1, end - input) };
 }
 
-/** Scale and arrivals in words, for reports. `drawn`: null if the trace has times of its own. */
-export function describeScale(scale: TraceScale, drawn: DrawnArrivals | null): string {
-  const { traceBlockSize, lengthDivisor, speedUp } = scale;
+/** Scale, arrivals and cut in words, for reports. `drawn`: null if the trace has times of its own. */
+export function describeScale(scale: TraceScale, drawn: DrawnArrivals | null, limit: number | null): string {
+  const cut = limit === null ? '' : ` The trace is cut after request ${limit}.`;
+  return `${describeRates(scale, drawn)}${cut}`;
+}
+
+function describeRates(
+  { traceBlockSize, lengthDivisor, speedUp }: TraceScale,
+  drawn: DrawnArrivals | null,
+): string {
   if (lengthDivisor === 1 && speedUp === 1 && !drawn) return 'Lengths and arrivals are as in the trace.';
   const lengths =
     lengthDivisor === 1

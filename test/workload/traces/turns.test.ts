@@ -195,14 +195,17 @@ describe('scaling', () => {
   });
 
   it('is described in words', () => {
-    expect(describeScale({ ...MOONCAKE, speedUp: 0.1 }, null)).toBe(
+    expect(describeScale({ ...MOONCAKE, speedUp: 0.1 }, null, null)).toBe(
       "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals come at 0.1 of the trace's rate.",
     );
-    expect(describeScale(UNSCALED, null)).toBe('Lengths and arrivals are as in the trace.');
-    expect(describeScale(UNSCALED, { perSecond: 1, thinkMs: 0 })).toBe(
+    expect(describeScale(UNSCALED, null, null)).toBe('Lengths and arrivals are as in the trace.');
+    expect(describeScale(UNSCALED, null, 10)).toBe(
+      'Lengths and arrivals are as in the trace. The trace is cut after request 10.',
+    );
+    expect(describeScale(UNSCALED, { perSecond: 1, thinkMs: 0 }, null)).toBe(
       'Lengths are as in the trace; it has no times, so 1 conversation begins per second, with exponential gaps, and each next turn comes right after an answer.',
     );
-    expect(describeScale({ ...UNSCALED, speedUp: 4 }, { perSecond: 0.5, thinkMs: 10_000 })).toContain(
+    expect(describeScale({ ...UNSCALED, speedUp: 4 }, { perSecond: 0.5, thinkMs: 10_000 }, null)).toContain(
       '2 conversations begin per second, with exponential gaps, and each next turn comes 2.5 s after an answer.',
     );
   });
