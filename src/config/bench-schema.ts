@@ -77,7 +77,8 @@ export const bench = {
     .nullable()
     .default(null)
     .meta({
-      description: 'Time for everything, start-up included. Conversations and rounds are chosen to fit.',
+      description:
+        'Time for everything, start-up included. Conversations and rounds are chosen to fit; with --endpoint it only ends the run.',
       value: 'TIME',
     }),
   experiments: listOf(EXPERIMENTS)

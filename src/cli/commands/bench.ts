@@ -47,7 +47,7 @@ export const benchSpec: CommandSpec = {
     pBlocks: 'room for all active conversations',
     dBlocks: 'room for all active conversations',
     threshold: '64, divided by --scale',
-    rounds: '3, or as many as fit into --budget',
+    rounds: '3, or as many as fit into --budget; 1 with --endpoint',
     link: 'none; with --paths none and 20e6,10ms',
     store: 'none; with --paths 128MiB',
     storePlace: 'local; with --paths remote',
