@@ -61,7 +61,7 @@ export const bench = {
   }),
   preset: oneOf(['pr32553']).nullable().default(null).meta({
     description:
-      "pr32553: the published benchmark of vLLM's bidirectional transfer. Default if no FILE is given: bench and simulate then use --scale 1/16, and bench also --budget 10m.",
+      "pr32553: the published benchmark of vLLM's bidirectional transfer. Default: this one if no FILE is given; bench and simulate then use --scale 1/16, and bench also --budget 10m.",
     value: 'NAME',
   }),
   scale: text(wantedScale)

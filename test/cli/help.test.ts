@@ -31,6 +31,19 @@ describe('help', () => {
     expect(world.out()).toBe(await help(...words));
   });
 
+  test('names no default that the command does not have', async () => {
+    const text = async (name: string) => (await help(name)).replace(/\s+/g, ' ');
+    for (const name of ['simulate', 'plan'])
+      expect(await text(name)).not.toMatch(
+        /as this machine copies|at most 8192|quick calibration|in one thread/,
+      );
+    for (const name of ['simulate', 'export']) expect(await text(name)).not.toContain('only by POST');
+    expect(await text('export')).not.toContain('if no FILE is given');
+    expect(await text('sweep')).toMatch(/--mode .* others are refused\./);
+    expect(await text('store')).toContain('the redis:// URL of its server');
+    expect(await help()).toMatch(/kvferry help <command>.*\n.*--version \(-v\)/);
+  });
+
   test.each(['trace', 'replay', 'simulate', 'plan'])(
     'for %s says that compressed traces are read',
     async (name) => {

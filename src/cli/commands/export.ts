@@ -47,6 +47,8 @@ export const exportSpec: CommandSpec = {
   }),
   defaultNotes: {
     threshold: '64, divided by --scale; 32 with the shipped conversation (config, vllm)',
+    preset: 'none: a conversation is exported',
+    autoscale: 'no autoscaler',
     prefixCaching: SHIPPED_NOTES.prefixCaching.replace(' P', ' (config, vllm) P'),
   },
   examples: [

@@ -25,6 +25,7 @@ import { printPlan } from '../plan/output.ts';
 import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } from '../plan/report.ts';
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
+import { MODELLED_NOTES } from '../simulate/help-notes.ts';
 
 /** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;
@@ -81,6 +82,7 @@ export const planSpec: CommandSpec = {
     dBlocks: 'room for 262144 tokens',
     store: 'none',
     inputFile: "the preset's workload",
+    ...MODELLED_NOTES,
   },
   examples: [
     'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 5 --attainment 90%',

@@ -22,6 +22,7 @@ import { writePages } from '../output/pages.ts';
 import { createProgress } from '../output/progress.ts';
 import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
+import { MODELLED_NOTES } from '../simulate/help-notes.ts';
 import { runJobs } from '../simulate/jobs.ts';
 import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
@@ -41,7 +42,7 @@ export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
   run: simulate,
   description:
-    'Simulate a fleet that serves a workload. Scheduler, connectors, router and policies are the real code, on a virtual clock in one thread. Only the durations of steps and copies come from a cost model, which each report names.',
+    'Simulate a fleet that serves a workload. Scheduler, connectors, router and policies are the real code, on a virtual clock. Only the durations of steps and copies come from a cost model, which each report names.',
   groups: [
     'modelling',
     'simulation',
@@ -81,6 +82,9 @@ export const simulateSpec: CommandSpec = {
     dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     threshold: '64, divided by --scale',
     rounds: '5; only with --validate',
+    costProfile: 'derived from --costs',
+    autoscale: 'the number of engines stays as it is',
+    ...MODELLED_NOTES,
   },
   examples: [
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',

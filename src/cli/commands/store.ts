@@ -18,7 +18,7 @@ export const storeSpec: CommandSpec = {
   usage: 'store <what> [place]',
   run: storeCommand,
   description:
-    "Inspect a store's folder (--store-dir) or server (--store-url): list its contents (ls), read and check every block (verify), or remove all blocks (clear). On a server, only kvferry's own keys are touched.",
+    "Inspect a store. PLACE is its folder (what --store-dir names) or the redis:// URL of its server: list its contents (ls), read and check every block (verify), or remove all blocks (clear). On a server, only kvferry's own keys are touched.",
   groups: ['general'],
   examples: [
     'kvferry store ls ./kv',

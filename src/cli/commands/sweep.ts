@@ -24,7 +24,11 @@ export const sweepSpec: CommandSpec = {
   groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
-  defaultNotes: { threshold: '0, 64', rounds: '5' },
+  defaultNotes: {
+    threshold: '0, 64',
+    rounds: '5',
+    mode: 'monolithic, unidirectional, bidirectional; others are refused',
+  },
   examples: [
     'kvferry sweep',
     'kvferry sweep --link none,10e6,40ms,1gbe --context 16,64,256 --csv out.csv',

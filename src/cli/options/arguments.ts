@@ -226,7 +226,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
       '',
       ...definitions(rows),
       '',
-      'kvferry <command> --help shows its options. Start with: kvferry run',
+      'kvferry <command> --help, or kvferry help <command>, shows its options.',
+      'kvferry --version (-v) shows the version. Start with: kvferry run',
     ].join('\n');
   }
   const lines = [...wrap(spec.description, WIDTH), '', `Usage: kvferry ${spec.usage} [options]`];
