@@ -44,7 +44,9 @@ export class StoreThread {
   #listener: ((message: string) => void) | null = null;
   /** Messages before there was a listener. */
   readonly #undelivered: string[] = [];
-  readonly #followers = new Set<(batch: CacheEventBatch) => void>();
+  /** By number. One that has not had its first batch gets no changes: that batch will contain them. */
+  readonly #followers = new Map<number, { tell: (batch: CacheEventBatch) => void; begun: boolean }>();
+  #followersEver = 0;
   #ended: string | null = null;
   #closing = false;
 
@@ -83,10 +85,7 @@ export class StoreThread {
         store.#api.start(
           start,
           proxy((message) => store.#report(`store: ${message}`)),
-          proxy((events, atMs) => {
-            const batch = { engineId: STORE_ADDRESS.engineId, events, atMs };
-            for (const follower of store.#followers) follower(batch);
-          }),
+          proxy((events, atMs, to) => store.#tell({ engineId: STORE_ADDRESS.engineId, events, atMs }, to)),
         ),
       );
       if (store.ended !== null) throw new EngineDeadError(`the store ended while starting: ${store.ended}`);
@@ -111,16 +110,14 @@ export class StoreThread {
     for (const message of this.#undelivered.splice(0)) listener(message);
   }
 
-  /**
-   * Calls the listener with what enters and leaves the store's tiers. When the first listener is added, the current
-   * contents are reported at once.
-   */
+  /** Calls the listener with the tiers' contents as of now, and then with what enters and leaves them. */
   onEvents(listener: (batch: CacheEventBatch) => void): () => void {
-    this.#followers.add(listener);
-    const report = (enabled: boolean) => void this.#call((api) => api.reportEvents(enabled)).catch(() => {});
-    if (this.#followers.size === 1) report(true);
+    const number = ++this.#followersEver;
+    this.#followers.set(number, { tell: listener, begun: false });
+    const report = (to: number | null) => void this.#call((api) => api.reportEvents(to)).catch(() => {});
+    report(number);
     return () => {
-      if (this.#followers.delete(listener) && this.#followers.size === 0) report(false);
+      if (this.#followers.delete(number) && this.#followers.size === 0) report(null);
     };
   }
 
@@ -187,6 +184,14 @@ export class StoreThread {
     if (!this.#closing) this.#report(`the store ended (${reason}): requests go on without it`);
     for (const { serving } of this.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
     this.#threadEnded.abort();
+  }
+
+  #tell(batch: CacheEventBatch, to: number | null): void {
+    for (const [number, follower] of this.#followers) {
+      if (number === to) follower.begun = true;
+      else if (to !== null || !follower.begun) continue;
+      if (batch.events.length > 0) follower.tell(batch);
+    }
   }
 
   #report(message: string): void {

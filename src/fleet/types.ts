@@ -258,7 +258,7 @@ export interface Cluster {
    * listener.
    */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
-  /** The same for the store's tiers; each event names its medium. Never called if there is no store. */
+  /** The same for the store's tiers, first with what is in them; each event names its medium. Never called without a store. */
   onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** The contents of each block of each living engine, now. */
   snapshot(): Promise<readonly EngineSnapshot[]>;

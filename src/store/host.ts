@@ -40,11 +40,11 @@ export interface StoreApi {
   start(
     start: StoreStart,
     onTrouble: (message: string) => void,
-    /** Changes of its tiers, while reportEvents is on. */
-    onEvents: (events: CacheEvent[], atMs: number) => void,
+    /** Changes of its tiers, while somebody follows; `to`: a new follower, whose first batch this is. */
+    onEvents: (events: CacheEvent[], atMs: number, to: number | null) => void,
   ): Promise<void>;
-  /** Turns onEvents on or off. When turned on, first reports what is present. */
-  reportEvents(enabled: boolean): Promise<void>;
+  /** A number: a new follower, who first gets what is present. null: nobody follows any more. */
+  reportEvents(to: number | null): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   setLink(link: LinkSpec | null): Promise<void>;
@@ -119,7 +119,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     async start(start, onTrouble, onEvents) {
       const { identity, bytes, eviction, prefetch, checksum } = start;
       const slots = slotsIn(bytes, identity.blockBytes);
-      const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
+      const report = new StoreReport(identity.blockSize, (events, to) => onEvents(events, clock.now(), to));
       const memory = new ArenaMemory(slots, identity.blockBytes);
       const { folder, server } = await openTiers(start, onTrouble, report);
       const tiers = [
@@ -134,9 +134,10 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       parts = { transport, catalog, service, folder, server, lower, report, news: new BlockNews() };
     },
 
-    async reportEvents(enabled) {
+    async reportEvents(to) {
       const { catalog, folder, server, report } = running();
-      report.setEnabled(enabled, [
+      if (to === null) return report.stop();
+      report.begin(to, [
         ['CPU', [...catalog.ready()].map(([key]) => key)],
         ['DISK', [...(folder?.hashes() ?? [])]],
         ['REMOTE', [...(server?.hashes() ?? [])]],

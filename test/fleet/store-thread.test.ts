@@ -10,6 +10,8 @@ import type { ClusterOptions, StoreOptions } from '../../src/fleet/types.ts';
 import { expose } from '../../src/host/rpc.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
+import type { StoreApi } from '../../src/store/host.ts';
+import { StoreReport } from '../../src/store/report.ts';
 import { type EngineWire, plainWire } from '../../src/transport/channel.ts';
 import type { EngineIdentity } from '../../src/transport/types.ts';
 import { inNoTime, TestClock } from '../clock.ts';
@@ -55,7 +57,18 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
     while (writes-- > 0) await clock.sleep(STUCK_MS);
     end('it was closed');
   };
-  expose({ start: async () => {}, addPeer, stats, shutdown }, port2);
+  const keys = new Set<string>();
+  let report: StoreReport | null = null;
+  const start: StoreApi['start'] = async (_, __, onEvents) => {
+    report = new StoreReport(16, (events, to) => onEvents(events, 0, to));
+  };
+  const reportEvents: StoreApi['reportEvents'] = async (to) =>
+    to === null ? report!.stop() : report!.begin(to, [['CPU', [...keys]]]);
+  const stored = (key: string) => {
+    keys.add(key);
+    report!.changedIn('CPU')('stored', key);
+  };
+  expose({ start, addPeer, stats, shutdown, reportEvents }, port2);
   const onExit = (listener: typeof exit) => {
     exit = listener;
   };
@@ -82,7 +95,7 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
   const hasToWrite = (blocks: number) => {
     writes = blocks;
   };
-  return { store, engine, wired, died, troubles, hasToWrite };
+  return { store, engine, wired, died, troubles, hasToWrite, stored };
 }
 
 test('an engine that joins later is connected through the same wire', async () => {
@@ -134,4 +147,31 @@ test('a store that writes for long at shutdown is waited for as long as it answe
   await inNoTime(clock, store.shutdown());
   expect([store.ended, troubles]).toEqual(['it was closed', []]);
   expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);
+});
+
+test('each listener first gets the blocks that are in the store, and then every change once', async () => {
+  const { store, stored } = await world();
+  const heard: string[][] = [[], []];
+  const listen = (index: number) =>
+    store.onEvents(({ events }) => {
+      for (const event of events) if (event.kind === 'stored') heard[index]!.push(...event.blockHashes);
+    });
+  stored('a');
+  const stops = [listen(0)];
+  await expect.poll(() => heard[0]).toEqual(['a']);
+  stored('b');
+  stops.push(listen(1));
+  stored('c');
+  await expect
+    .poll(() => heard)
+    .toEqual([
+      ['a', 'b', 'c'],
+      ['a', 'b', 'c'],
+    ]);
+  stops[0]!();
+  stored('d');
+  await expect.poll(() => heard[1]).toEqual(['a', 'b', 'c', 'd']);
+  expect(heard[0]).toHaveLength(3);
+  stops[1]!();
+  await store.shutdown();
 });

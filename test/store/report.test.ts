@@ -6,8 +6,12 @@ import { StoreReport } from '../../src/store/report.ts';
 
 function reported() {
   const told: CacheEvent[][] = [];
-  const report = new StoreReport(16, (events) => told.push(events));
-  return { told, report };
+  const tellees: (number | null)[] = [];
+  const report = new StoreReport(16, (events, to) => {
+    told.push(events);
+    tellees.push(to);
+  });
+  return { told, tellees, report };
 }
 
 const short = (events: readonly CacheEvent[]) =>
@@ -20,29 +24,40 @@ it('a store reports nothing until it is wanted, and then first the blocks that a
   report.changedIn('CPU')('stored', 'a');
   await null;
   expect(told).toEqual([]);
-  report.setEnabled(true, [
+  report.begin(1, [
     ['CPU', ['a', 'b']],
     ['DISK', []],
   ]);
   await null;
   expect(told.map(short)).toEqual([['stored CPU a,b']]);
   report.changedIn('CPU')('removed', 'a');
-  report.setEnabled(false, []);
+  report.stop();
   await null;
   expect(told).toHaveLength(1);
 });
 
+it('a store sends a new follower what is there, after the changes before it and ahead of those that follow', async () => {
+  const { told, tellees, report } = reported();
+  report.begin(1, []);
+  report.changedIn('CPU')('stored', 'a');
+  report.begin(2, [['CPU', ['a']]]);
+  report.changedIn('CPU')('stored', 'b');
+  await null;
+  expect(told.map(short)).toEqual([[], ['stored CPU a'], ['stored CPU a'], ['stored CPU b']]);
+  expect(tellees).toEqual([1, null, 2, null]);
+});
+
 it('a store puts simultaneous changes into one batch, with one event for neighbours of the same kind', async () => {
   const { told, report } = reported();
-  report.setEnabled(true, []);
+  report.begin(1, []);
   const [memory, folder] = [report.changedIn('CPU'), report.changedIn('DISK')];
   memory('stored', 'a');
   memory('stored', 'b');
   folder('stored', 'a');
   memory('removed', 'a');
   await null;
-  expect(told.map(short)).toEqual([['stored CPU a,b', 'stored DISK a', 'removed CPU a']]);
-  expect(told[0]![0]).toEqual({
+  expect(told.map(short)).toEqual([[], ['stored CPU a,b', 'stored DISK a', 'removed CPU a']]);
+  expect(told[1]![0]).toEqual({
     ...{ kind: 'stored', group: 0, blockHashes: ['a', 'b'], parentBlockHash: null, tokenIds: [] },
     ...{ blockSize: 16, medium: 'CPU' },
   });
