@@ -4,7 +4,7 @@ import type { Cluster } from '../fleet/types.ts';
 import type { Integrity, Report, RunReport } from '../measure/schemas/report.ts';
 import { type HeadKind, type Machine, REPORT_VERSION } from '../measure/schemas/report-head.ts';
 import type { TurnTimeline } from '../measure/spans/turn-timeline.ts';
-import { compareRuns, type LogitKeeper } from '../measure/summaries/comparison.ts';
+import { compareRuns, type LogitKeeper, loadedKeptKv } from '../measure/summaries/comparison.ts';
 
 /** The program and machine that write a report. */
 export interface ReportSource {
@@ -24,6 +24,7 @@ export function makeReport(
   timeline: TurnTimeline | null,
 ): Report {
   const { model, engines, startMs, link } = cluster.info;
+  const settings = { ...reportedSettings(config) };
   return {
     ...makeHead('run', source, cluster.info.adapter),
     model: {
@@ -34,7 +35,7 @@ export function makeReport(
       kv_bytes_per_token: model.kvBytesPerToken,
       block_bytes: model.blockBytes,
     },
-    config: { ...reportedSettings(config) },
+    config: settings,
     link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
     start_up: {
       total_ms: startMs,
@@ -49,7 +50,11 @@ export function makeReport(
       })),
     },
     runs: [...runs],
-    comparison: compareRuns(runs, keeper?.maxDifference ?? null),
+    comparison: compareRuns(
+      runs,
+      keeper?.maxDifference ?? null,
+      !loadedKeptKv({ config: settings, runs: [...runs] }),
+    ),
     timeline,
     integrity,
   };

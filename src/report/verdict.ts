@@ -4,6 +4,7 @@ import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report, RunReport } from '../measure/schemas/report.ts';
 import type { BenchWindows, WindowsReport } from '../measure/schemas/windows-report.ts';
+import { loadedKeptKv } from '../measure/summaries/comparison.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
 /** Label for runs whose handover is not vLLM's. */
@@ -27,6 +28,8 @@ export function adapterName({ adapter }: Named): string {
 export function savings(report: Report): string | null {
   const { comparison, link } = report;
   const speedup = comparison?.ttft_speedup;
+  const note = persistedKvNote(report);
+  if (note) return note;
   if (!comparison || !speedup) return null;
   const mean = (mode: string): number =>
     report.runs.find((run) => run.mode === mode)?.summary.ttft_later_turns_ms?.mean ?? 0;
@@ -39,8 +42,6 @@ export function savings(report: Report): string | null {
         : `Lower --threshold (now ${String(report.config.threshold)}) to pull.`;
     return `Nothing was pulled, so bidirectional and unidirectional did the same work. ${how}`;
   }
-  const note = persistedKvNote(report);
-  if (note) return note;
   if (pulledNothingFromD(report))
     return 'Nothing was pulled from D. In both modes P loaded from the store or computed, so bidirectional and unidirectional did the same work.';
   const before = formatMs(mean('unidirectional'));
@@ -62,11 +63,9 @@ export const pulledNothingFromD = ({ runs }: Report): boolean =>
   runs.every(({ summary }) => summary.bytes_d_to_p === 0);
 
 /** A warning if a later mode loaded KV that an earlier one had saved to the folder or server, so times are not comparable. */
-export function persistedKvNote({ config, runs }: Report): string | null {
-  const place = config.storeDir ?? config.storeUrl ?? null;
-  const loaded = runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
-  if (place === null || !loaded) return null;
-  return `The times of the modes are not compared: ${keptBy(config)} keeps KV from one mode to the next, and later modes loaded KV that earlier ones had saved; leave it out, or give one --mode.`;
+export function persistedKvNote(report: Report): string | null {
+  if (!loadedKeptKv(report)) return null;
+  return `The times of the modes are not compared: ${keptBy(report.config)} keeps KV from one mode to the next, and later modes loaded KV that earlier ones had saved; leave it out, or give one --mode.`;
 }
 
 /** Whether any mode had a store. */

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { CommandSpec } from '../../src/cli/options/arguments.ts';
-import { changesResults, fieldMeta, runKeys } from '../../src/config/run.ts';
+import { changesResults, fieldMeta, parseRunConfig, runKeys } from '../../src/config/run.ts';
+import type { Cluster } from '../../src/fleet/types.ts';
+import { makeReport } from '../../src/lab/run-report.ts';
 import { figuresOf } from '../../src/measure/judging/baseline-figures.ts';
+import type { Machine } from '../../src/measure/schemas/report-head.ts';
 import type { AnyReport } from '../../src/measure/schemas/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
 import { SETTING_GROUPS, showFigure } from '../../src/report/common.ts';
@@ -133,6 +136,28 @@ describe('a rendered report', () => {
     expect(savings(report)).toMatch(/^The times of the modes are not compared: --store-dir keeps KV/);
     expect(documentFor(report).headline).toMatch(/bidirectional: results$/);
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
+  });
+
+  test('gives no gains of pulling in its JSON either, if a store folder kept KV between modes', async () => {
+    const { runs, integrity } = await runReport();
+    const info = { model: {}, engines: [], startMs: 0, link: null, adapter: { features: [] } };
+    const cluster = { info } as unknown as Cluster;
+    const source = { version: '1', today: () => '', machine: () => ({}) as Machine };
+    const gains = (storeDir: string | null, loaded: number) => {
+      const store = storeDir === null ? null : 2 ** 20;
+      for (const { summary } of runs)
+        Object.assign(summary, { bytes_from_store: loaded, bytes_to_store: 9e6 });
+      const config = parseRunConfig({ model: 'nano', store, storeDir });
+      const report = makeReport(source, config, cluster, runs, null, integrity, null);
+      const { ttft_speedup, ttft_ms, ttft_later_turns_ms, computed_tokens_saved, logits_identical } =
+        report.comparison!;
+      expect(logits_identical).toBe(true);
+      expect(savings(report)).toMatch(ttft_speedup ? /saved P/ : /^The times of the modes are not compared/);
+      return [ttft_speedup, ttft_ms, ttft_later_turns_ms, computed_tokens_saved];
+    };
+    expect(gains(null, 5e6)).not.toContain(null);
+    expect(gains('./kv', 0)).not.toContain(null);
+    expect(gains('./kv', 5e6)).toEqual([null, null, null, null]);
   });
 
   test('does not count KV from the store as a gain of pulling from D', async () => {

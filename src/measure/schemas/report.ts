@@ -193,6 +193,8 @@ const gainSchema = z.strictObject({
 
 const gainsSchema = z.strictObject({ mean: gainSchema, p50: gainSchema });
 
+const OR_KEPT = 'or if later modes loaded KV that a folder or server kept from earlier ones.';
+
 export const comparisonSchema = z.strictObject({
   tokens_identical: z.boolean().describe('Every mode gave the same token ids.'),
   logits_identical: z.boolean().describe('Every digest of logits is also the same.'),
@@ -209,21 +211,21 @@ export const comparisonSchema = z.strictObject({
     .strictObject({ mean: z.number(), p50: z.number() })
     .nullable()
     .describe(
-      'unidirectional / bidirectional, TTFT of turns from the second on; null unless both ran and have such turns.',
+      `unidirectional / bidirectional, TTFT of turns from the second on; null unless both ran and have such turns, ${OR_KEPT}`,
     ),
   ttft_ms: gainsSchema
     .nullable()
     .describe(
-      'bidirectional (candidate) against unidirectional (reference), all turns; null unless both ran.',
+      `bidirectional (candidate) against unidirectional (reference), all turns; null unless both ran, ${OR_KEPT}`,
     ),
   ttft_later_turns_ms: gainsSchema
     .nullable()
-    .describe('The same for turns from the second on; null unless both ran and have such turns.'),
+    .describe(`The same for turns from the second on; null unless both ran and have such turns, ${OR_KEPT}`),
   computed_tokens_saved: z
     .number()
     .int()
     .nullable()
-    .describe('Prompt rows of unidirectional minus those of bidirectional; null unless both ran.'),
+    .describe(`Prompt rows of unidirectional minus those of bidirectional; null unless both ran, ${OR_KEPT}`),
 });
 
 export const integritySchema = z.strictObject({

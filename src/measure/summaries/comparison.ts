@@ -2,11 +2,18 @@
  * Whether the modes agree bit for bit, and what one gains over the other. Equal tokens alone prove little, so the digests
  * of the logits behind each token are compared as well.
  */
-import type { Comparison, Disagreement, RunReport, Summary, TurnReport } from '../schemas/report.ts';
+import type { Comparison, Disagreement, Report, RunReport, Summary, TurnReport } from '../schemas/report.ts';
 import { turnKey } from '../spans/turn-key.ts';
 
-/** null for fewer than two runs. `logitDifference` is LogitKeeper's. */
-export function compareRuns(runs: readonly RunReport[], logitDifference: number | null): Comparison | null {
+/**
+ * null for fewer than two runs. `logitDifference` is LogitKeeper's. `withGains`: false if runs cannot be compared in time and
+ * work.
+ */
+export function compareRuns(
+  runs: readonly RunReport[],
+  logitDifference: number | null,
+  withGains = true,
+): Comparison | null {
   const [reference, ...others] = runs;
   if (!reference || others.length === 0) return null;
   const differences = others.flatMap((run) => differencesOf(reference, run));
@@ -17,7 +24,7 @@ export function compareRuns(runs: readonly RunReport[], logitDifference: number 
     compared_tokens: reference.summary.output_tokens,
     max_logit_difference: logitsIdentical ? 0 : logitDifference,
     first_disagreement: differences[0] ?? null,
-    ...gains(runs),
+    ...(withGains ? gains(runs) : NO_GAINS),
   };
 }
 
@@ -62,13 +69,25 @@ function firstDifference(a: TurnReport, b: TurnReport): { index: number; what: D
   return a.output_token_ids.length === b.output_token_ids.length ? null : { index: shared, what: 'length' };
 }
 
+/** Whether a later mode may have loaded KV that an earlier one had saved to the store's folder or server. */
+export function loadedKeptKv({ config, runs }: Pick<Report, 'config' | 'runs'>): boolean {
+  const keeps = (config.storeDir ?? config.storeUrl ?? null) !== null;
+  return keeps && runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
+}
+
 type Gains = 'ttft_speedup' | 'ttft_ms' | 'ttft_later_turns_ms' | 'computed_tokens_saved';
+
+const NO_GAINS: Pick<Comparison, Gains> = {
+  ttft_speedup: null,
+  ttft_ms: null,
+  ttft_later_turns_ms: null,
+  computed_tokens_saved: null,
+};
 
 function gains(runs: readonly RunReport[]): Pick<Comparison, Gains> {
   const without = runs.find(({ mode }) => mode === 'unidirectional')?.summary;
   const pulling = runs.find(({ mode }) => mode === 'bidirectional')?.summary;
-  if (!without || !pulling)
-    return { ttft_speedup: null, ttft_ms: null, ttft_later_turns_ms: null, computed_tokens_saved: null };
+  if (!without || !pulling) return NO_GAINS;
   const before = without.ttft_later_turns_ms;
   const after = pulling.ttft_later_turns_ms;
   return {
