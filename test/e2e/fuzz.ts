@@ -70,7 +70,7 @@ const sampling = {
   seed: field(fc.integer()),
   n: field(fc.integer({ min: 1, max: 3 })),
   stop: field(fc.oneof(text, fc.array(text, { maxLength: 3 }))),
-  stop_token_ids: field(fc.array(fc.integer({ min: 0, max: 511 }), { maxLength: 32 })),
+  stop_token_ids: field(fc.array(fc.integer({ min: 0, max: 511 }), { maxLength: 100 })),
   allowed_token_ids: field(fc.array(fc.integer({ min: 0, max: 511 }), { minLength: 1, maxLength: 40 })),
   bad_words: field(fc.array(text, { maxLength: 4 })),
   ignore_eos: field(fc.boolean()),

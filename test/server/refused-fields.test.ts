@@ -32,6 +32,13 @@ const refused: [string, unknown][] = [
   ['chat_template', '{{ messages }}'],
   ['chat_template_kwargs', { enable_thinking: false }],
   ['priority', 3],
+  ['reasoning_effort', 'high'],
+  ['reasoning_effort', 'none'],
+  ['thinking_token_budget', 100],
+  ['repetition_detection', { max_pattern_size: 8, min_count: 3 }],
+  ['logprob_token_ids', [1, 2]],
+  ['trace_decode_token_ids', [1, 2]],
+  ['watermarking', true],
 ];
 
 describe('an unsupported field', () => {
@@ -65,6 +72,32 @@ describe('an unsupported field', () => {
     expect((await app.request('/inference/v1/generate', post(generate(asked)))).status).toBe(200);
   });
 
+  test.each<[string, unknown]>([
+    ['tool_calls', [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }]],
+    ['function_call', { name: 'f', arguments: '{}' }],
+    ['reasoning', 'let me think'],
+    ['reasoning_content', 'let me think'],
+    ['audio', { id: 'a' }],
+  ])('is refused in a message too: %s %j', async (field, value) => {
+    const messages = [{ role: 'assistant', content: null, [field]: value }, ...hello.messages];
+    const app = stubApp(new StubService());
+    for (const path of [CHAT, '/tokenize']) {
+      const response = await app.request(path, post({ ...hello, messages }));
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({ error: { param: `messages.0.${field}` } });
+    }
+  });
+
+  test.each<[string, unknown]>([
+    ['features', { mm_hashes: {} }],
+    ['priority', 1],
+  ])('is refused by /inference/v1/generate outside sampling_params: %s', async (field, value) => {
+    const body = { ...generate({}), [field]: value };
+    const response = await stubApp(new StubService()).request('/inference/v1/generate', post(body));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param: field } });
+  });
+
   test('is refused by /tokenize too', async () => {
     const app = stubApp(new StubService());
     const { messages } = hello;
@@ -87,6 +120,7 @@ test('unsupported fields with values that ask for nothing are accepted', async (
     },
     ...{ response_format: { type: 'text' }, best_of: 1, n: 1, repetition_penalty: 1.0, guided_json: null },
     ...{ continue_final_message: false, add_generation_prompt: true, chat_template_kwargs: {}, priority: 0 },
+    ...{ reasoning_effort: null, thinking_token_budget: -1, repetition_detection: {}, watermarking: false },
     ...{ user: 'me', service_tier: 'auto', parallel_tool_calls: true, unheard_of: 1 },
   };
   const stream_options = { include_usage: true, continuous_usage_stats: false };
@@ -94,6 +128,15 @@ test('unsupported fields with values that ask for nothing are accepted', async (
   expect((await app.request(CHAT, post({ ...hello, ...idle, stream: true, stream_options }))).status).toBe(
     200,
   );
+});
+
+test("an answer can be sent back as the OpenAI SDK's message has it", async () => {
+  const nothing = { refusal: null, annotations: [], audio: null, function_call: null, reasoning: null };
+  const answers = [null, []].map((tool_calls) => ({
+    ...{ role: 'assistant', content: 'hi', ...nothing, tool_calls },
+  }));
+  const messages = [...hello.messages, ...answers, ...hello.messages];
+  expect((await stubApp(new StubService()).request(CHAT, post({ ...hello, messages }))).status).toBe(200);
 });
 
 test.each([null, {}])('empty stream_options need no stream: %j', async (stream_options) => {

@@ -17,7 +17,12 @@ import {
   tokenIdList,
   topLogprobs,
 } from './fields.ts';
-import { refusedFields, refusedTemplateFields } from './refused-fields.ts';
+import {
+  refusedFields,
+  refusedGenerateFields,
+  refusedMessageFields,
+  refusedTemplateFields,
+} from './refused-fields.ts';
 
 const object = { error: 'a JSON object' };
 
@@ -32,6 +37,7 @@ const textPart = z.object(
 /** A message in OpenAI's format; plainMessage() converts it. */
 const message = z.object(
   {
+    ...refusedMessageFields,
     role: z.string({ error: 'a string such as "user"' }).max(64, { error: 'at most 64 characters' }),
     content: z
       .union([z.string(), z.array(textPart)], { error: 'a string, or a list of text parts' })
@@ -94,6 +100,7 @@ const completionSchema = z.object(
 const generateSchema = z.object(
   {
     ...requestFields,
+    ...refusedGenerateFields,
     token_ids: tokenIdList,
     sampling_params: z.object(
       {

@@ -42,7 +42,11 @@ export function choicesOf(
     throw new HttpError(400, message, 'allowed_token_ids');
   }
   if (n > 1 && sampling.temperature === 0) {
-    const message = `n is ${n} and temperature is 0, so all answers would be the same: raise temperature, or set n to 1`;
+    const found =
+      parsed.sampling.temperature === undefined
+        ? `temperature is not given (this server's --temperature is 0)`
+        : 'temperature is 0';
+    const message = `n is ${n} and ${found}, so all answers would be the same: give a temperature above 0, or set n to 1`;
     throw new HttpError(400, message, nField);
   }
   return prompts.flatMap((prompt, promptIndex) =>

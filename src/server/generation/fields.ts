@@ -12,13 +12,15 @@ const whole = (min: number, what: string) => z.number(wanted(what)).int(wanted(w
 
 const flag = z.boolean(wanted('true or false')).nullish();
 
-/** Also the most ids, end tokens included, that an engine can exclude from sampling for one request. */
-const MOST_STOP_TOKENS = 32;
+/** Every generated token is compared with each. */
+const MOST_STOP_TOKENS = 1024;
 const MOST_STOPS = 64;
 const MOST_TOP_LOGPROBS = 20;
 const MOST_BAD_WORDS = 128;
 /** Characters. */
 const LONGEST_BAD_WORD = 128;
+/** Characters. */
+const LONGEST_SALT = 1024;
 
 const stopText = z
   .string(wanted('a string, or a list of strings'))
@@ -128,7 +130,7 @@ export const requestFields = {
   cache_salt: z
     .string(wanted('a string'))
     .min(1, wanted('a string that is not empty'))
-    .max(256, wanted('at most 256 characters'))
+    .max(LONGEST_SALT, wanted(`at most ${LONGEST_SALT} characters`))
     .nullish(),
   request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),

@@ -15,7 +15,10 @@ const only = (wanted: string, ...values: unknown[]) => {
 const nothing = (name: string, ...values: unknown[]) => only(`none (${name} is not supported)`, ...values);
 const penalty = '0 (penalties are not supported)';
 const structured = (name: string) => only(`none (${name} is structured output, which is not supported)`);
+const reasoning = 'none (reasoning is not put into prompts: leave it out, or make it part of content)';
 const template = "none (the model's own chat template is always used)";
+
+const priority = only('0 (requests are served in order of arrival)', 0);
 
 /** Fields that affect how messages become a prompt. */
 export const refusedTemplateFields = {
@@ -25,8 +28,19 @@ export const refusedTemplateFields = {
   chat_template_kwargs: only(template, {}),
 };
 
+/** Fields of one message. Others that are not listed (name, tool_call_id, refusal, annotations) are ignored. */
+export const refusedMessageFields = {
+  tool_calls: only('none (tools are not supported)', []),
+  function_call: only('none (tools are not supported)'),
+  reasoning: only(reasoning, ''),
+  reasoning_content: only(reasoning, ''),
+  audio: nothing('audio'),
+};
+
 export const refusedFields = {
   ...refusedTemplateFields,
+  reasoning_effort: only("no value (the model's own chat template decides whether it reasons)"),
+  thinking_token_budget: only('-1 (reasoning has no budget of its own)', -1),
   functions: only('none (tools are not supported)', []),
   function_call: only('"none" (tools are not supported)', 'none', 'auto'),
   tool_choice: only('"none" (tools are not supported)', 'none', 'auto'),
@@ -49,6 +63,10 @@ export const refusedFields = {
   logits_processors: nothing('logits_processors', []),
   truncate_prompt_tokens: only('none (prompts are not truncated; shorten it)'),
   prompt_embeds: nothing('prompt_embeds'),
+  logprob_token_ids: only('none (top_logprobs returns the most likely tokens)'),
+  repetition_detection: nothing('repetition_detection', {}),
+  trace_decode_token_ids: nothing('trace_decode_token_ids'),
+  watermarking: only('false (watermarking is not supported)', false),
   prompt_logprobs: only('none (logprobs of the prompt are not supported)'),
   detokenize: only('true (use /inference/v1/generate to get only token ids)', true),
   spaces_between_special_tokens: only('true (special tokens are written unchanged)', true),
@@ -59,5 +77,8 @@ export const refusedFields = {
   audio: nothing('audio'),
   prediction: nothing('prediction'),
   web_search_options: nothing('web_search_options'),
-  priority: only('0 (requests are served in order of arrival)', 0),
+  priority,
 };
+
+/** Fields of /inference/v1/generate outside sampling_params. */
+export const refusedGenerateFields = { features: only('none (prompts are tokens only)'), priority };
