@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { listenOn } from '../../src/server/http/listening.ts';
 import { StubService } from './stub.ts';
@@ -68,6 +69,20 @@ it.each([
 
 it('HTTP/1.0 needs no Host', async () => {
   expect(await answerTo('GET /v1/models HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1.1 200 /);
+});
+
+const hasIPv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ family }) => family === 'IPv6'),
+);
+
+it.skipIf(!hasIPv6)('HTTP/1.0 needs no Host on an IPv6 address either', async () => {
+  const other = await listenOn(stubApp(stub), { host: '::1', port: 0, writeTimeoutMs: 60_000 });
+  const socket = connect((other.address() as AddressInfo).port, '::1').setEncoding('utf8');
+  socket.write('GET /v1/models HTTP/1.0\r\n\r\n');
+  const [answer] = await once(socket, 'data');
+  expect(answer).toMatch(/^HTTP\/1.1 200 /);
+  socket.destroy();
+  other.close();
 });
 
 it('an error is never written into the answer to an earlier request', async () => {

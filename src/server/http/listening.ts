@@ -8,6 +8,7 @@ import { inTime } from '../../transport/deadlines.ts';
 import type { Admission } from './admission.ts';
 import { answerInvalidRequests, SERVER_OPTIONS, unreadable, withHost } from './invalid-requests.ts';
 import { cannotListen } from './ports.ts';
+import { dropRefusedUploads } from './refused-uploads.ts';
 import { endSlowReaders } from './slow-readers.ts';
 import { endWithConnection } from './waiting-responses.ts';
 
@@ -19,8 +20,10 @@ export interface OpenPort {
 
 export function urlOf(host: string, server: Server): string {
   const { port } = server.address() as AddressInfo;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return `http://${inUrl(host)}:${port}`;
 }
+
+const inUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host);
 
 /** Node's default of 5 s would close connections that a busy client is about to reuse. */
 const KEEP_ALIVE_MS = 75_000;
@@ -39,9 +42,15 @@ export function listenOn(
   { host, port, writeTimeoutMs }: Listening,
 ): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const answer = getRequestListener(app.fetch, { hostname: host, errorHandler: unreadable });
+    const answer = getRequestListener(app.fetch, {
+      hostname: inUrl(host),
+      errorHandler: unreadable,
+      // Would close the connection of a refused upload before its client has read the error.
+      autoCleanupIncoming: false,
+    });
     const server = createServer(SERVER_OPTIONS, withHost(answer));
     server.keepAliveTimeout = KEEP_ALIVE_MS;
+    dropRefusedUploads(server);
     endSlowReaders(server, writeTimeoutMs);
     answerInvalidRequests(server, endWithConnection(server));
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
