@@ -1,6 +1,5 @@
 /** One port's Hono app: the routes only. Request bodies, checks and streams are in the files it imports. */
 import type { Context, Hono } from 'hono';
-import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
 import { type ParsedRequest, parseChat, parseCompletion, parseGenerate } from './generation/bodies.ts';
 import { checkOneReader } from './generation/choices.ts';
@@ -57,19 +56,18 @@ const DEFAULT_MAX_QUEUE = 256;
 export function createApp(service: PortService, options: AppOptions): Hono {
   const { log, corsOrigins = [], hosts = [] } = options;
   const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
-  if (corsOrigins.length > 0) {
-    const origin = corsOrigins.includes('*') ? '*' : [...corsOrigins];
-    app.use(cors({ origin, exposeHeaders: ['X-Request-Id', 'Retry-After'] }));
-  }
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));
 
-  app.get('/health', (c) => {
+  const health = (c: Context) => {
     const reason = service.unhealthy();
     if (reason !== null) throw new HttpError(503, reason, null, { 'Retry-After': '1' });
     return c.body(null, 200);
-  });
+  };
+  app.get('/health', health);
+  // SageMaker's name for it.
+  app.on(['GET', 'POST'], '/ping', health);
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
   // Model names may contain slashes, as on Hugging Face.

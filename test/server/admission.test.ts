@@ -5,7 +5,7 @@ import { StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
 
 describe('access to a port', () => {
-  test('requires the API key if there is one, except for /health', async () => {
+  test('requires the API key if there is one, except for /health and /ping', async () => {
     const app = stubApp(new StubService(), { apiKey: 'secret' });
     const status = async (authorization?: string) => {
       const headers: Record<string, string> = authorization ? { Authorization: authorization } : {};
@@ -18,7 +18,7 @@ describe('access to a port', () => {
     expect(await status('bearer  secret')).toBe(200);
     expect(await status('Basic secret')).toBe(401);
     expect((await app.request('/v1/models')).status).toBe(401);
-    expect((await app.request('/health')).status).toBe(200);
+    for (const path of ['/health', '/ping']) expect((await app.request(path)).status).toBe(200);
   });
 
   test('is allowed to pages of other origins only if --cors-origin names them', async () => {
@@ -34,12 +34,20 @@ describe('access to a port', () => {
     for (const any of [['*'], ['https://b.example', '*']]) expect(await allowed(any)).toBe('*');
   });
 
-  test('lets pages of other origins read the request id and when to try again', async () => {
+  test('lets pages of other origins read the request id, the engines and when to try again', async () => {
     const app = stubApp(new StubService(), { corsOrigins: ['https://a.example'] });
     const response = await app.request(CHAT, post(hello, { Origin: 'https://a.example' }));
     const exposed = response.headers.get('Access-Control-Expose-Headers')?.split(',');
-    expect(exposed).toEqual(['X-Request-Id', 'Retry-After']);
+    expect(exposed).toEqual(['X-Request-Id', 'Retry-After', 'target-pod', 'prefill-target-pod']);
     expect(response.headers.get('X-Request-Id')).toBeTruthy();
+  });
+
+  test('lets pages of other origins read errors, also that of a bad id', async () => {
+    const app = stubApp(new StubService(), { corsOrigins: ['https://a.example'] });
+    const headers = { Origin: 'https://a.example', 'X-Session-Id': 'é' };
+    const response = await app.request(CHAT, post(hello, headers));
+    expect(response.status).toBe(400);
+    expect(response.headers.get('Access-Control-Allow-Origin')).toBe('https://a.example');
   });
 });
 
@@ -92,6 +100,12 @@ describe('admission of requests', () => {
     await expect.poll(() => tokens).toBe(3);
     await reader.cancel();
     await expect.poll(() => stub.aborted).toBe(1);
+  });
+
+  test('leaves room for texts where nothing may wait', async () => {
+    const app = stubApp(new StubService(), { maxQueue: 0 });
+    expect((await app.request('/tokenize', post({ prompt: 'a' }))).status).toBe(200);
+    expect((await app.request('/detokenize', post({ tokens: [97] }))).status).toBe(200);
   });
 
   test('frees the place of a slow reader only when it has read its answer', async () => {

@@ -14,10 +14,14 @@ const app = (changed: Partial<PortService> = {}) =>
   createApp({ ...service, ...changed } as PortService, { version: '1.2.3', created: 1000 });
 
 describe('every port', () => {
-  test('answers /health with an empty 200, or with 503 and the reason', async () => {
-    const good = await app().request('/health');
+  test.each([
+    ['GET', '/health'],
+    ['GET', '/ping'],
+    ['POST', '/ping'],
+  ])('answers %s %s with an empty 200, or with 503 and the reason', async (method, path) => {
+    const good = await app().request(path, { method });
     expect([good.status, await good.text()]).toEqual([200, '']);
-    const bad = await app({ unhealthy: () => 'P is dead' }).request('/health');
+    const bad = await app({ unhealthy: () => 'P is dead' }).request(path, { method });
     expect(bad.status).toBe(503);
     expect(bad.headers.get('Retry-After')).toBe('1');
     expect(await bad.json()).toEqual({
@@ -50,7 +54,7 @@ describe('every port', () => {
     const error = { type: 'NotFoundError', param: 'model', code: 404 };
     expect(await asked('other')).toMatchObject({ error });
     const posted = await app(named).request('/v1/models/nano', { method: 'POST' });
-    expect([posted.status, posted.headers.get('Allow')]).toEqual([405, 'GET']);
+    expect([posted.status, posted.headers.get('Allow')]).toEqual([405, 'GET, HEAD']);
   });
 
   test("answers an unknown path with 404 in OpenAI's error format", async () => {

@@ -1,5 +1,6 @@
 /** What every port's app has in common: one shape for errors, an access log line, checks of host, origin and ids. */
 import { Hono } from 'hono';
+import { cors } from 'hono/cors';
 import type { Answered } from '../metrics/http-metrics.ts';
 import { checkHostAndOrigin, type HostRules } from './host-check.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
@@ -29,6 +30,9 @@ function wanted(app: Hono, pathname: string): string {
 
 const NAMED = /:(\w+)\{(.+?)\}/g;
 
+/** Headers that pages of other origins may read. */
+const EXPOSED = ['X-Request-Id', 'Retry-After', 'target-pod', 'prefill-target-pod'];
+
 /** `port`: its name in the log; `answered`: called for every response. */
 export function baseApp(
   port: string,
@@ -44,7 +48,10 @@ export function baseApp(
     return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
   });
   app.notFound((c) => {
-    const here = [...new Set(routesAt(app, c.req.path).map(({ method }) => method))].join(', ');
+    const methods = routesAt(app, c.req.path).flatMap(({ method }) =>
+      method === 'GET' ? ['GET', 'HEAD'] : [method],
+    );
+    const here = [...new Set(methods)].join(', ');
     if (here === '')
       throw new HttpError(
         404,
@@ -66,6 +73,10 @@ export function baseApp(
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
   app.use(checkHostAndOrigin(door));
+  if (door.origins.length > 0) {
+    const origin = door.origins.includes('*') ? '*' : [...door.origins];
+    app.use(cors({ origin, exposeHeaders: EXPOSED }));
+  }
   app.use(async (c, next) => {
     checkIdHeaders(c);
     await next();

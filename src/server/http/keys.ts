@@ -4,7 +4,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { HttpError } from './http-error.ts';
 
 /** Paths for monitoring need no key, as in vLLM. They reveal nothing about prompts. GET /metrics limits what it shows itself. */
-const OPEN_PATHS = new Set(['/health', '/version', '/metrics']);
+const OPEN_PATHS = new Set(['/health', '/ping', '/version', '/metrics']);
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 

@@ -10,9 +10,9 @@ import { checkSizes, checkTokens } from '../http/request-limits.ts';
 import { requestSignal } from '../http/request-signal.ts';
 import type { PortService } from '../service.ts';
 
-/** At most `most` requests at once; further ones get 503. */
-export function mountTextRoutes(app: Hono, service: PortService, most: number): void {
-  const admission = new Admission(0, most);
+/** As many requests at once as the port takes for generation; further ones get 503. */
+export function mountTextRoutes(app: Hono, service: PortService, maxQueue: number): void {
+  const admission = new Admission(service.maxNumSeqs, maxQueue);
   const route = (path: string, answer: (body: unknown, requestEnded: AbortSignal) => Promise<object>) =>
     app.post(path, async (c: Context) => {
       const body = await bodyOf(c);
