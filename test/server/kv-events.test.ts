@@ -1,7 +1,9 @@
 /** GET /kv/events: vLLM's events with sequence numbers; replay, gaps, several readers, slow readers. */
+import { type AddressInfo, connect } from 'node:net';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { describe, expect, it } from 'vitest';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
+import { listenOn } from '../../src/server/http/listening.ts';
 import { KvEventLog } from '../../src/server/kv/kv-events.ts';
 import { mountKvEvents } from '../../src/server/kv/kv-events-route.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
@@ -223,6 +225,21 @@ describe('the event stream', () => {
     log.close();
     expect(await reader.next()).toMatchObject({ event: 'end', data: '{"next":1}' });
     expect(await reader.next()).toBeNull();
+  });
+
+  it.each([
+    ['1.0', false],
+    ['1.1', true],
+  ])('are framed as HTTP/%s frames a body: in chunks %s', async (version, chunked) => {
+    const log = filled(1);
+    log.close();
+    const server = await listenOn(portOf(log), { host: '127.0.0.1', port: 0, writeTimeoutMs: 60_000 });
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').setEncoding('utf8');
+    socket.write(`GET /kv/events?from=0 HTTP/${version}\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+    const [head, body] = (await socket.toArray()).join('').split(/\r\n\r\n([\s\S]*)/);
+    expect(/transfer-encoding: chunked/i.test(head!)).toBe(chunked);
+    expect(body!.startsWith('id: 0\nevent: kv\n') || body!.startsWith('event: kv\n')).toBe(!chunked);
+    server.close();
   });
 
   it('refuses a ?from that is not a number', async () => {

@@ -57,6 +57,18 @@ describe("a request's Content-Type", () => {
   );
 });
 
+describe("a request's Content-Encoding", () => {
+  const ask = (encoding: string) =>
+    stubApp(new StubService()).request(CHAT, post(hello, { 'Content-Encoding': encoding }));
+
+  test('other than identity is refused with a 415 that names it', async () => {
+    expect((await ask('Identity')).status).toBe(200);
+    const response = await ask('gzip');
+    expect([response.status, response.headers.get('Accept-Encoding')]).toEqual([415, 'identity']);
+    expect((await told(response)).message).toMatch(/Content-Encoding is 'gzip': wanted .*not compressed/);
+  });
+});
+
 const admin = (hosts?: readonly string[]) =>
   adminApp(
     [

@@ -84,9 +84,22 @@ function checkType(c: Context): void {
   );
 }
 
+/** Throws HttpError 415. */
+function checkEncoding(c: Context): void {
+  const encoding = c.req.header('Content-Encoding') ?? 'identity';
+  if (encoding.trim().toLowerCase() === 'identity') return;
+  throw new HttpError(
+    415,
+    `the body's Content-Encoding is '${encoding.slice(0, 100)}': wanted a body that is not compressed; send it as it is`,
+    null,
+    { 'Accept-Encoding': 'identity' },
+  );
+}
+
 /** Parses the request's body. Throws HttpError 400 or 415, or ClientGone. */
 export async function bodyOf(c: Context): Promise<unknown> {
   checkType(c);
+  checkEncoding(c);
   const text = await unlessGone(c.req.text());
   checkLevels(text);
   try {

@@ -25,7 +25,10 @@ export function mountKvEvents(app: Hono, log: KvEventLog): void {
     c.header('X-Accel-Buffering', 'no');
     // Nobody reads the body of a response to HEAD: following the log for it would never end.
     if (c.req.method === 'HEAD') return c.body(null, 200, { 'Content-Type': 'text/event-stream' });
-    return streamSSE(c, (stream) => follow(stream, log, start));
+    const response = streamSSE(c, (stream) => follow(stream, log, start));
+    // Node frames the body as the client's HTTP version needs it.
+    for (const name of ['Transfer-Encoding', 'Connection']) response.headers.delete(name);
+    return response;
   });
 }
 
