@@ -3,6 +3,7 @@
  * removed. A starter starts them: in threads (thread-pool.ts) or simulated.
  */
 import type { Mode } from '../config/modes.ts';
+import { EngineDeadError } from '../errors.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { type FleetOptions, type Seat, withoutSeat, withSeat } from './seats.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -79,7 +80,8 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
     return answers.flatMap((answer, i) => {
       if (answer.status === 'fulfilled') return [answer.value];
-      if (serving[i]!.engine.ended) return [];
+      // Its thread may know of its end before this one does.
+      if (serving[i]!.engine.ended || answer.reason instanceof EngineDeadError) return [];
       throw answer.reason;
     });
   }

@@ -4,6 +4,7 @@
  */
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
+import { EngineDeadError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import { isPreset } from '../model/architecture/presets.ts';
 import { loadCheckpoint } from '../model/load.ts';
@@ -70,8 +71,8 @@ export async function startThreads(
       await Promise.all(others.map((other) => other.answers()));
       for (const other of others.filter(({ dead }) => !dead))
         await connect(engine, [other], wire, seats).catch((error: unknown) => {
-          // Neither must an engine that ends at this moment.
-          if (!other.dead) throw error;
+          // Neither must an engine that ends at this moment; its thread may know of it before this one does.
+          if (!other.dead && !(error instanceof EngineDeadError)) throw error;
           return engine.serving.peerDied(other.engineId);
         });
     },

@@ -14,6 +14,7 @@ import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { orWhenRefused, withFailover } from './failover.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';
+import { orAborted } from './or-aborted.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { planAgain, type TurnPlan } from './plan.ts';
 import type { PromptBuilder, TurnText } from './prompts.ts';
@@ -121,7 +122,7 @@ export class Router {
     do {
       historyIds = conversation.historyIds;
       promptTokenIds = await prompts.build(request, conversation);
-      await conversations.moving(conversation);
+      await orAborted(request.signal, conversations.moving(conversation));
       // Another turn of the conversation may have ended meanwhile; what is held now belongs to that history.
     } while (conversation.historyIds !== historyIds || conversations.moving(conversation));
     // Check before the hold is taken, so that a turn nobody waits for does not use it up.

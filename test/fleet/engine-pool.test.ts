@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { EngineDeadError } from '../../src/errors.ts';
 import type { EnginePool } from '../../src/fleet/engine-pool.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import { startThreads } from '../../src/fleet/thread-pool.ts';
@@ -56,6 +57,24 @@ test('a replacement that cannot be connected or prepared is ended, and its seat 
   expect(await pool.replaceDead('bidirectional', async () => {})).toBe(1);
   await pool.shutdown();
   expect(threads.every(({ running }) => !running)).toBe(true);
+});
+
+test('an engine whose thread says that it is ending is skipped by each(), and does not keep others from joining', async () => {
+  let ending = false;
+  const { platform, threads } = platformOf((name) => {
+    if (ending && name === 'prefill-0')
+      throw new EngineDeadError('the engine is not running: start it again');
+  });
+  const pool = await startThreads(platform, systemClock, options, alone);
+  const answers = await pool.each(async ({ engineId }) => {
+    if (engineId === 'decode-1') throw new EngineDeadError('the engine is not running: start it again');
+    return engineId;
+  });
+  expect(answers).toEqual(['prefill-0', 'decode-0']);
+  threads[1]!.end();
+  ending = true;
+  expect(await pool.replaceDead('bidirectional', async () => {})).toBe(1);
+  await pool.shutdown();
 });
 
 test('each() skips engines that have ended or end during the call, and passes on other errors', async () => {

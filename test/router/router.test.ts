@@ -539,3 +539,16 @@ describe('routing', () => {
     );
   });
 });
+
+test('a turn whose client leaves ends at once while the hold of its conversation is being moved', async () => {
+  const { router, conversations, converse } = world('bidirectional');
+  const [first] = await converse(1);
+  const moved = conversations.move(conversations.known('a')!, () => new Promise(() => {}));
+  const client = new AbortController();
+  const promptTokenIds = [...first!.promptTokenIds, ...first!.outputTokenIds, 5];
+  const turn = router.serve({ conversationId: 'a', promptTokenIds, signal: client.signal }).next();
+  client.abort(new Error('the client left'));
+  await expect(turn).rejects.toThrow('the client left');
+  expect(conversations.moving(conversations.known('a')!)).not.toBeNull();
+  void moved;
+});

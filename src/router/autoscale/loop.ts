@@ -52,11 +52,11 @@ export class AutoscaleLoop {
   }
 
   /**
-   * `views`: engines that may get turns; combined ones are ignored. `changing`: see FleetLoad. Call with increasing
-   * times.
+   * `views`: engines that may get turns; combined ones are ignored, and ended ones are about to be replaced.
+   * `changing`: see FleetLoad. Call with increasing times.
    */
   tick(nowMs: number, views: readonly EngineView[], changing = false): AutoscaleDecision {
-    const pairs = views.filter(({ ended, combined }) => !ended && !combined);
+    const pairs = views.filter(({ combined }) => !combined);
     this.#served.keep(new Set(views.map(({ engineId }) => engineId)));
     const load = (role: EngineRole): RoleLoad => this.#load(role, pairs, nowMs);
     const loads = { prefill: load('prefill'), decode: load('decode') };
@@ -81,7 +81,8 @@ export class AutoscaleLoop {
 
   #load(role: EngineRole, views: readonly EngineView[], nowMs: number): RoleLoad {
     const ofRole = views.filter((view) => view.role === role);
-    const values = ofRole.flatMap((view) => this.#value(role, view, nowMs) ?? []);
+    const serving = ofRole.filter(({ ended }) => !ended);
+    const values = serving.flatMap((view) => this.#value(role, view, nowMs) ?? []);
     return { engines: ofRole.length, values };
   }
 

@@ -6,7 +6,7 @@ import type { EngineRole } from '../engine-client.ts';
 
 /** One role's load at one tick. */
 export interface RoleLoad {
-  /** Engines that serve, including those that are not warm yet or have reported nothing. */
+  /** Its engines, including those that are not warm yet, have reported nothing, or ended and are about to be replaced. */
   engines: number;
   /** The rule's metric, for each engine that reported it. */
   values: readonly number[];

@@ -76,17 +76,28 @@ describe('the value that a rule gets', () => {
     expect(loop.tick(7000, four).target).toEqual({ prefill: 1, decode: 1 });
   });
 
-  it('leaves out engines that ended and combined engines', () => {
+  it('leaves out combined engines, and takes no value of ended ones', () => {
     const loop = new AutoscaleLoop(choice(), 8);
     const views = [
-      engine('p0'),
-      { ...engine('p1'), ended: true },
+      engine('p0', { waiting: 20 }),
+      { ...engine('p1', { waiting: 900 }), ended: true },
       engine('d0'),
       view('d1', { combined: true }),
     ];
     const { roles } = loop.tick(0, views);
-    expect([roles.prefill.engines, roles.decode.engines]).toEqual([1, 1]);
+    expect(roles).toMatchObject({ prefill: { engines: 2, value: 20 }, decode: { engines: 1 } });
   });
+
+  it.each(['aibrix-apa', 'aibrix-kpa', 'k8s-hpa'] as const)(
+    'is not taken by %s for a smaller fleet when engines ended that will be replaced',
+    (name) => {
+      const loop = new AutoscaleLoop(choice({ name }), 8);
+      const four = ['p0', 'p1', 'd0', 'd1'].map((id) => engine(id, { running: 8, waiting: 10 }));
+      for (let atMs = 0; atMs < 60_000; atMs += loop.intervalMs) loop.tick(atMs, four);
+      const ended = four.map((each) => ({ ...each, ended: true, signals: null }));
+      expect(loop.tick(60_000, ended).target?.prefill ?? 2).toBeGreaterThanOrEqual(2);
+    },
+  );
 });
 
 describe('bounds', () => {
