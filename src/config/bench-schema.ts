@@ -1,5 +1,6 @@
 /** Benchmark settings: workload, clients, repetitions, endpoint. Names and meanings are vLLM's where it has the setting. */
 import { z } from 'zod';
+import { sumOf } from '../sum.ts';
 import { anyNumber, flag, listOf, oneOf, positive, text, time, wholeNumber } from './fields.ts';
 import { PATH_MEANINGS, PATHS, USUAL_PATHS } from './paths.ts';
 
@@ -22,9 +23,9 @@ export function durationMs(duration: string): number | null {
   const seconds = /^\d+(\.\d+)?$/.test(compact)
     ? Number(compact)
     : /^(\d+(\.\d+)?[hms])+$/.test(compact)
-      ? [...compact.matchAll(/(\d+(?:\.\d+)?)([hms])/g)].reduce(
-          (sum, [, n, unit]) => sum + Number(n) * { h: 3600, m: 60, s: 1 }[unit as 'h' | 'm' | 's'],
-          0,
+      ? sumOf(
+          compact.matchAll(/(\d+(?:\.\d+)?)([hms])/g),
+          ([, n, unit]) => Number(n) * { h: 3600, m: 60, s: 1 }[unit as 'h' | 'm' | 's'],
         )
       : 0;
   return seconds > 0 ? seconds * 1000 : null;

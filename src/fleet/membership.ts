@@ -9,6 +9,7 @@ import type { EngineClient } from '../router/engine-client.ts';
 import { type DrainRule, drainEngine, successorOf } from '../router/scaling/drain.ts';
 import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsByEngine } from '../router/turns-by-engine.ts';
+import { sum } from '../sum.ts';
 import type { EnginePool, PooledEngine } from './engine-pool.ts';
 import type { Joined, Left, MembershipNotice, ScaleReport } from './scale-report.ts';
 import type { Seat } from './seats.ts';
@@ -158,7 +159,7 @@ export class Membership<E extends Member = ThreadEngine> {
       const held = conversations.heldAt(engineId).map(({ kv }) => kv?.params.remote_num_tokens ?? 0);
       return {
         ...{ name, role, combined, roleset, ended: ended !== null, turns: turns.at(engineId) },
-        heldTokens: held.reduce((sum, tokens) => sum + tokens, 0),
+        heldTokens: sum(held),
       };
     });
   }

@@ -5,6 +5,7 @@ import { kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
 import { abandon, sharedBytes } from '../model/weights/shared-weights.ts';
 import { weightSizes } from '../model/weights/weight-sizes.ts';
+import { sumOf } from '../sum.ts';
 import { countEngines, engineSpecs, poolOf } from './options.ts';
 import { plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
@@ -18,7 +19,7 @@ type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'pre
 export function leastMemory(options: Sizes, architecture: Architecture) {
   const { weightDtype, kvDtype, blockSize } = options;
   const specs = engineSpecs(options);
-  const blocks = specs.reduce((sum, spec) => sum + poolOf(options, spec).numBlocks, 0);
+  const blocks = sumOf(specs, (spec) => poolOf(options, spec).numBlocks);
   const { total, largest } = weightSizes(architecture, weightDtype);
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const parts = {

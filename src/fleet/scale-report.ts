@@ -3,6 +3,7 @@ import { plural } from '../measure/format.ts';
 import { type RawSpan, routerSpan } from '../measure/spans/spans.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { DrainReport } from '../router/scaling/drain.ts';
+import { sumOf } from '../sum.ts';
 
 export interface FleetMember {
   engineId: string;
@@ -35,8 +36,8 @@ export function scaleSpan(
   { joined, left }: ScaleReport,
   why: string,
 ): RawSpan {
-  const lostTokens = left.reduce((sum, { lost }) => sum + lost.tokens, 0);
-  const migratedTokens = left.reduce((sum, { migrated }) => sum + migrated.tokens, 0);
+  const lostTokens = sumOf(left, ({ lost }) => lost.tokens);
+  const migratedTokens = sumOf(left, ({ migrated }) => migrated.tokens);
   return routerSpan('scale', 'fleet', startMs, endMs, {
     why,
     joined: joined.map(({ engineId, startMs: ms }) => `${engineId} in ${Math.round(ms)} ms`).join(', '),

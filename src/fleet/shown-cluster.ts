@@ -9,6 +9,7 @@ import type { TextModel } from '../model/load.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
+import { sum } from '../sum.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { kernelTimesOf, lookupIn, reportWaiting, snapshotOf } from './fleet-queries.ts';
 import type { CacheEventBatch, ClusterNotice } from './notices.ts';
@@ -108,7 +109,7 @@ export abstract class ShownCluster {
 
   spanCounts(): SpanCounts {
     const messages = this.pool.all.map(({ spanMessages }) => spanMessages);
-    return { spans: this.watches.spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
+    return { spans: this.watches.spans.count, messages: sum(messages) };
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {

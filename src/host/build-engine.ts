@@ -18,6 +18,7 @@ import type { Architecture } from '../model/types.ts';
 import { weightsOf } from '../model/weights/load-weights.ts';
 import { SharedWeights } from '../model/weights/shared-weights.ts';
 import type { Platform } from '../platform/types.ts';
+import { sum } from '../sum.ts';
 import {
   BLOCK_LAYOUT_VERSION,
   CONNECTOR_VERSION,
@@ -138,7 +139,7 @@ export async function buildEngine(
 /** `other`: what the runner does not count, such as the kernels' parameters. It is small. */
 function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport): Record<string, number> {
   const budget = runner.memoryBudget();
-  const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);
+  const counted = sum(Object.values(budget));
   return { ...budget, other: gpu.bufferBytes - counted, shared: transport.slabBytes };
 }
 

@@ -8,6 +8,7 @@ import { BlockResidency } from '../engine/block-residency.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import { effectiveGroups } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
+import { sumOf } from '../sum.ts';
 import type { BlockPair } from '../transport/types.ts';
 import type { EngineParts } from './build-engine.ts';
 import type { EngineEvent } from './engine-report.ts';
@@ -34,7 +35,7 @@ export function buildPolicy(
     cache: { ...cache, groups: effectiveGroups(groups, cache.allFullKv) },
   };
   const bytesOf = (pairs: readonly BlockPair[]): number =>
-    pairs.reduce((sum, { group }) => sum + transport.identity.blockBytes[group]!, 0);
+    sumOf(pairs, ({ group }) => transport.identity.blockBytes[group]!);
   let dropReported = false;
   const connector =
     config.connector &&

@@ -10,6 +10,7 @@ import type { LogitKeeper } from '../measure/summaries/comparison.ts';
 import { summariseRun } from '../measure/summaries/summary.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { TurnResult } from '../router/turn-types.ts';
+import { sumOf } from '../sum.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 import type { Auditor } from './audit.ts';
 import { peakKvBytes } from './peak-kv.ts';
@@ -76,7 +77,7 @@ export async function driveMode(
 }
 
 function countersOf(stats: readonly EngineStats[]) {
-  const sum = (value: (engine: EngineStats) => number): number => stats.reduce((n, e) => n + value(e), 0);
+  const sum = (value: (engine: EngineStats) => number): number => sumOf(stats, value);
   return {
     firstUseCompilations: sum((e) => e.firstUseCompilations),
     preemptions: sum((e) => e.preemptions),

@@ -5,6 +5,7 @@
 import type { CostProfile } from '../config/cost-profile.ts';
 import { kvBytesOf, tokenContext } from '../connector/policy/cost-model.ts';
 import { type Fit, fitNonNegative } from '../measure/least-squares.ts';
+import { sumOf } from '../sum.ts';
 import type { SweepSample, SweepSeries } from './sweep.ts';
 
 export interface FittedCosts {
@@ -123,11 +124,10 @@ export function expectedRegret(
     count,
     ...predictTtft(profile, count, COMPUTED_TOKENS),
   }));
-  const best = turns.reduce((sum, turn) => sum + Math.min(turn.pullMs, turn.recomputeMs), 0);
+  const best = sumOf(turns, (turn) => Math.min(turn.pullMs, turn.recomputeMs));
   return thresholds.map((threshold) => {
-    const total = turns.reduce(
-      (sum, turn) => sum + (threshold !== null && turn.count >= threshold ? turn.pullMs : turn.recomputeMs),
-      0,
+    const total = sumOf(turns, (turn) =>
+      threshold !== null && turn.count >= threshold ? turn.pullMs : turn.recomputeMs,
     );
     return { threshold, regretMs: (total - best) / turns.length, regretShare: (total - best) / best };
   });

@@ -2,11 +2,12 @@
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { Integrity } from '../measure/schemas/report.ts';
+import { sumOf } from '../sum.ts';
 
 /** Ends every hold and empties the caches; call when no conversation is open. */
 export async function finalIntegrity(cluster: Cluster): Promise<Integrity> {
   const problem = await firstProblem(cluster);
-  const leftover = (await cluster.stats()).reduce((sum, { usedBlocks }) => sum + usedBlocks, 0);
+  const leftover = sumOf(await cluster.stats(), ({ usedBlocks }) => usedBlocks);
   return { ok: problem === null && leftover === 0, leftover_blocks: leftover, problem };
 }
 

@@ -9,6 +9,7 @@ import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { median } from '../measure/statistics.ts';
 import { seededGenerator } from '../seeded.ts';
+import { sumOf } from '../sum.ts';
 import { logGrid, NEW_TOKENS } from './fit-costs.ts';
 import { drawTokens, prepareTurn } from './sweep.ts';
 
@@ -95,21 +96,18 @@ export async function checkPolicies(cluster: Cluster, options: CheckOptions): Pr
     await turn.end();
     turns.push({ contextTokens, ttftMs, pulled });
   }
-  const bestMs = turns.reduce(
-    (sum, { ttftMs }) => sum + Math.min(median(ttftMs.always), median(ttftMs.never)),
-    0,
-  );
+  const bestMs = sumOf(turns, ({ ttftMs }) => Math.min(median(ttftMs.always), median(ttftMs.never)));
   const totals = POLICIES.map((policy): PolicyTotal => {
-    const totalMs = turns.reduce((sum, { ttftMs }) => sum + median(ttftMs[policy]), 0);
+    const totalMs = sumOf(turns, ({ ttftMs }) => median(ttftMs[policy]));
     const byRound = Array.from({ length: rounds }, (_, round) =>
-      turns.reduce((sum, { ttftMs }) => sum + ttftMs[policy][round]!, 0),
+      sumOf(turns, ({ ttftMs }) => ttftMs[policy][round]!),
     );
     const [leastMs, mostMs] = [Math.min(...byRound), Math.max(...byRound)];
-    const pulls = turns.reduce((sum, { pulled }) => sum + pulled[policy].filter(Boolean).length, 0);
-    const choicesMs = turns.reduce((sum, { ttftMs, pulled }) => {
+    const pulls = sumOf(turns, ({ pulled }) => pulled[policy].filter(Boolean).length);
+    const choicesMs = sumOf(turns, ({ ttftMs, pulled }) => {
       const price = (pull: boolean) => median(pull ? ttftMs.always : ttftMs.never);
-      return sum + pulled[policy].reduce((ms, pull) => ms + price(pull), 0) / rounds;
-    }, 0);
+      return sumOf(pulled[policy], price) / rounds;
+    });
     const share = (ms: number): number => (ms - bestMs) / bestMs;
     return {
       policy,

@@ -4,6 +4,7 @@ import { type CurvePoint, crossover, recomputeOverPull, thresholdCost } from '..
 import { outcomeOf } from '../measure/outcome.ts';
 import type { SweepPointReport, SweepSeriesReport } from '../measure/schemas/sweep-report.ts';
 import { median, quantile } from '../measure/statistics.ts';
+import { sumOf } from '../sum.ts';
 import type { SweepPoint, SweepSample, SweepSeries } from './sweep.ts';
 
 export interface SeriesSettings {
@@ -31,10 +32,7 @@ export function seriesReport(series: SweepSeries, settings: SeriesSettings): Swe
     crossover: curve.length > 0 ? crossover(curve, settings.seed) : null,
     best_total_ms:
       curve.length > 0
-        ? curve.reduce(
-            (sum, { pullMs, recomputeMs }) => sum + Math.min(median(pullMs), median(recomputeMs)),
-            0,
-          )
+        ? sumOf(curve, ({ pullMs, recomputeMs }) => Math.min(median(pullMs), median(recomputeMs)))
         : null,
     thresholds: curve.length > 0 ? costs : [],
   };

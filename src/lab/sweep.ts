@@ -11,6 +11,7 @@ import { ConfigError, InternalError, RequestError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
+import { sumOf } from '../sum.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import { LOWEST_TOKEN_ID } from '../workload/random-conversations.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
@@ -90,10 +91,7 @@ export function checkPlan(
   }
   // D holds the last turn while it serves this one.
   const all = Math.ceil(longest / blockSize);
-  const held = cacheGroups(options).reduce(
-    (sum, spec) => sum + Math.min(all, handedOverBlocks(spec, blockSize)),
-    0,
-  );
+  const held = sumOf(cacheGroups(options), (spec) => Math.min(all, handedOverBlocks(spec, blockSize)));
   const needed = poolFor(longest, options) + held;
   const blocks = Math.min(prefill.numBlocks, decode.numBlocks);
   if (needed > blocks) {

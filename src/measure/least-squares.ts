@@ -2,6 +2,8 @@
  * Robust linear fits with coefficients of at least 0: Huber weights, and errors relative to the measured value (a time of
  * 2 s may have a larger error than one of 20 ms). For a handful of coefficients.
  */
+
+import { sum, sumOf } from '../sum.ts';
 import { quantile } from './statistics.ts';
 
 export interface Fit {
@@ -36,7 +38,7 @@ export function fitNonNegative(rows: readonly (readonly number[])[], values: rea
   }
 }
 
-const mean = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0) / list.length;
+const mean = (list: readonly number[]): number => sum(list) / list.length;
 
 const predict = (coefficients: readonly number[], row: readonly number[]): number =>
   row.reduce((sum, value, i) => sum + value * coefficients[i]!, 0);
@@ -113,7 +115,7 @@ function solve(matrix: number[][], right: number[]): number[] {
     }
   }
   for (const [i, pivot] of [...pivots.entries()].reverse()) {
-    const known = pivots.slice(i + 1).reduce((sum, k) => sum + matrix[pivot]![k]! * solution[k]!, 0);
+    const known = sumOf(pivots.slice(i + 1), (k) => matrix[pivot]![k]! * solution[k]!);
     solution[pivot] = (right[pivot]! - known) / matrix[pivot]![pivot]!;
   }
   return solution;
@@ -127,7 +129,7 @@ function quality(
   const fitted = rows.map((row) => predict(coefficients, row));
   const average = mean(values);
   const rest = values.reduce((sum, value, i) => sum + (value - fitted[i]!) ** 2, 0);
-  const all = values.reduce((sum, value) => sum + (value - average) ** 2, 0);
+  const all = sumOf(values, (value) => (value - average) ** 2);
   const errors = values.map((value, i) => Math.abs(value - fitted[i]!) / Math.max(value, 1e-9));
   return { r2: all === 0 ? (rest === 0 ? 1 : 0) : 1 - rest / all, medianError: quantile(errors, 0.5) };
 }

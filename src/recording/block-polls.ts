@@ -1,6 +1,7 @@
 /** Polls the blocks of a cluster's engines and store on request, and reports changes. */
 import type { Clock } from '../engine/types.ts';
 import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
+import { sum } from '../sum.ts';
 import type { BlockViews } from './block-views.ts';
 import type { SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
@@ -87,7 +88,7 @@ export class BlockPolls {
       this.#cluster.storeStats(),
     ]);
     const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
-    const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
+    const twoHopBytes = sum(hops);
     for (const event of store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
       this.#emit(event);
   }

@@ -5,6 +5,7 @@ import type { AssertionResult } from '../measure/judging/assertions.ts';
 import { type BenchReport, labelIn } from '../measure/schemas/bench-report.ts';
 import type { Integrity, Report } from '../measure/schemas/report.ts';
 import type { AnyReport } from '../measure/schemas/report-kinds.ts';
+import { sumOf } from '../sum.ts';
 
 export interface Check {
   group: 'agreement' | 'integrity' | 'assertions';
@@ -54,8 +55,8 @@ function ownChecks(report: AnyReport): Check[] {
 }
 
 function runChecks({ comparison, runs, windows }: Report): Check[] {
-  const seconds = runs.reduce((sum, { summary }) => sum + summary.wall_ms, 0) / 1000;
-  const compiled = runs.reduce((sum, { summary }) => sum + summary.first_use_compilations, 0);
+  const seconds = sumOf(runs, ({ summary }) => summary.wall_ms) / 1000;
+  const compiled = sumOf(runs, ({ summary }) => summary.first_use_compilations);
   const place = comparison?.first_disagreement;
   const where = place
     ? `${place.mode} differs from ${place.reference} at conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
@@ -109,7 +110,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   const agreement = all.flatMap(({ title, comparison, modes }): Check[] => {
     if (!comparison) return [];
     const place = comparison.first_difference;
-    const runtime = Object.values(modes).reduce((sum, { runtime_ms }) => sum + runtime_ms, 0);
+    const runtime = sumOf(Object.values(modes), ({ runtime_ms }) => runtime_ms);
     return [
       {
         group: 'agreement',
@@ -123,9 +124,8 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
     ];
   });
   const modes = all.flatMap((experiment) => Object.values(experiment.modes));
-  const sum = (value: (mode: (typeof modes)[number]) => number): number =>
-    modes.reduce((total, mode) => total + value(mode), 0);
-  const audited = all.reduce((n, { audit }) => n + (audit?.failed_requests ?? 0), 0);
+  const sum = (value: (mode: (typeof modes)[number]) => number): number => sumOf(modes, value);
+  const audited = sumOf(all, ({ audit }) => audit?.failed_requests ?? 0);
   const failed = audited + sum(({ failed_requests }) => failed_requests);
   const compiled = sum(({ first_use_compilations }) => first_use_compilations ?? 0);
   // A server does not report it.

@@ -176,9 +176,6 @@ export interface ReportDocument {
   footer: string;
 }
 
-export const sumOf = (values: Readonly<Record<string, number>>): number =>
-  Object.values(values).reduce((sum, value) => sum + value, 0);
-
 export const cellText = (cell: Cell): string => (typeof cell === 'string' ? cell : cell.text);
 
 /** At most `most` items, evenly spaced, including both ends. */

@@ -1,4 +1,6 @@
 /** Renders checks as JUnit XML, in the dialect that CI systems read. */
+
+import { sumOf } from '../sum.ts';
 import type { Check } from './checks.ts';
 
 export interface JunitOptions {
@@ -20,7 +22,7 @@ export function renderJunit(
   const failed = (list: readonly JunitCase[]): number => list.filter(({ passed }) => !passed).length;
   const lines = groups.flatMap((group) => {
     const cases = checks.filter((check) => check.group === group);
-    const time = cases.reduce((sum, { seconds }) => sum + (seconds ?? 0), 0);
+    const time = sumOf(cases, ({ seconds }) => seconds ?? 0);
     return [
       `  <testsuite name=${quoted(`${suite}: ${group}`)} tests="${cases.length}" failures="${failed(cases)}" errors="0" skipped="${cases.filter(({ skipped }) => skipped).length}" time="${time.toFixed(3)}" timestamp=${quoted(created.slice(0, 19))}>`,
       '    <properties>',

@@ -3,6 +3,7 @@ import { formatBytes, formatCount, formatMs } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, RunReport } from '../measure/schemas/report.ts';
 import { storedTokens } from '../measure/spans/stored-tokens.ts';
+import { sumOf } from '../sum.ts';
 import { type FiguresPiece, TONE_OF } from './document.ts';
 
 const find = (report: Report, mode: string): RunReport | undefined =>
@@ -30,7 +31,7 @@ export function keyFigures(report: Report): FiguresPiece | null {
   };
   const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
   const tpotOutcome = outcomeOf(within(1 / tpot, TPOT_NOISE));
-  const stored = pullingRun!.turns.reduce((sum, turn) => sum + storedTokens(turn), 0);
+  const stored = sumOf(pullingRun!.turns, storedTokens);
   const saved = comparison.computed_tokens_saved ?? 0;
   return {
     kind: 'figures',

@@ -4,6 +4,7 @@
  */
 import { formatChangeMs, formatMs } from '../measure/format.ts';
 import { quantile } from '../measure/statistics.ts';
+import { sum } from '../sum.ts';
 import {
   type Cell,
   type CurvePiece,
@@ -13,7 +14,6 @@ import {
   type Piece,
   type ReportDocument,
   type StagesPiece,
-  sumOf,
   type TablePiece,
   type WaterfallPiece,
 } from './document.ts';
@@ -159,7 +159,7 @@ function stages({ title, unit, parts, bars }: StagesPiece): string[] {
       bars.map(({ name, values }) => [
         name,
         ...used.map(({ key }) => formatMs(values[key] ?? null)),
-        { text: formatMs(sumOf(values)), strong: true },
+        { text: formatMs(sum(Object.values(values))), strong: true },
       ]),
       [true, ...used.map(() => false), false],
     ),

@@ -14,6 +14,7 @@ import type { Report, RunReport, TurnReport } from '../measure/schemas/report.ts
 import { groupStages, meanStages, stageNames } from '../measure/spans/stages.ts';
 import { auditTotals } from '../measure/summaries/audit.ts';
 import { timedTurns } from '../measure/summaries/summary.ts';
+import { sum } from '../sum.ts';
 import { auditSentence, auditTable } from './audit.ts';
 import {
   type DocumentParts,
@@ -189,7 +190,7 @@ function ttftSection(runs: readonly Timed[]): Section {
   const longest = Math.max(0, ...runs.flatMap(({ turns }) => turns.map(({ turn }) => turn)));
   const meanAt = (turns: readonly TurnReport[], turn: number): number[] => {
     const times = turns.filter((t) => t.turn === turn).map(({ ttft_ms }) => ttft_ms);
-    return times.length === 0 ? [] : [times.reduce((sum, ms) => sum + ms, 0) / times.length];
+    return times.length === 0 ? [] : [sum(times) / times.length];
   };
   return {
     title: 'Time to the first token',

@@ -1,6 +1,7 @@
 /** Stages of TTFT as chart parts: summed by group, in the order in which a turn passes them. */
 import { groupStages, STAGE_GROUPS, STAGES } from '../measure/spans/stages.ts';
-import { sumOf, type WaterfallPiece } from './document.ts';
+import { sum } from '../sum.ts';
+import type { WaterfallPiece } from './document.ts';
 
 const LABELS: Readonly<Record<string, string>> = {
   router: 'router',
@@ -32,8 +33,8 @@ export function pullingWaterfall(
     kind: 'waterfall',
     title: 'From unidirectional to bidirectional: savings and costs',
     unit: 'ms',
-    from: { name: 'unidirectional', value: sumOf(without) },
-    to: { name: 'bidirectional', value: sumOf(pulling) },
+    from: { name: 'unidirectional', value: sum(Object.values(without)) },
+    to: { name: 'bidirectional', value: sum(Object.values(pulling)) },
     steps: STAGE_PARTS.map(({ key, label }) => ({ label, change: after[key] - before[key] })).filter(
       ({ change }) => Math.abs(change) >= 0.005,
     ),

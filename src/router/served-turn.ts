@@ -6,6 +6,7 @@ import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/spans/spans.ts';
 import { turnStages } from '../measure/spans/stages.ts';
+import { sumOf } from '../sum.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { AnswerEnd } from './answer.ts';
@@ -182,8 +183,7 @@ export class ServedTurn {
 function summarise(transfers: readonly TransferResult[], throttled: boolean): TransferSummary | null {
   const done = transfers.filter(({ outcome, bytes }) => outcome === 'done' && bytes > 0);
   if (done.length === 0) return null;
-  const sum = (value: (result: TransferResult) => number): number =>
-    done.reduce((total, r) => total + value(r), 0);
+  const sum = (value: (result: TransferResult) => number): number => sumOf(done, value);
   const bytes = sum((r) => r.bytes);
   // A streamed READ lasts as long as P's prefill, so a rate over all of it would say nothing about the copying.
   const movedMs = sum((r) => r.movingMs ?? r.wallMs);

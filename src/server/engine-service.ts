@@ -13,6 +13,7 @@ import { systemClock } from '../platform/clock.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/turn-outputs.ts';
+import { sumOf } from '../sum.ts';
 import type { HostNames } from './host-names.ts';
 import { comeBack, HttpError, isRetryLater, noAnswer } from './http/http-error.ts';
 import { atPeer, checkKvParams, seatOf } from './kv/kv-params.ts';
@@ -162,7 +163,7 @@ async function* counted(
   for await (const received of outputs) {
     if (received.output.finish) {
       const sum = (results: typeof received.loads): number =>
-        results.reduce((bytes, result) => bytes + (result.outcome === 'done' ? result.bytes : 0), 0);
+        sumOf(results, (result) => (result.outcome === 'done' ? result.bytes : 0));
       read.store = sum(received.loads);
       read.engines = sum(received.transfers);
     }

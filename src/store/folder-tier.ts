@@ -7,6 +7,7 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
+import { sumOf } from '../sum.ts';
 import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
@@ -81,7 +82,7 @@ export class FolderTier implements Tier {
     const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
     const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
     // Remove blocks of other models, oldest first, until they leave half of the quota plus one block.
-    let othersBytes = others.reduce((sum, { bytes }) => sum + bytes, 0);
+    let othersBytes = sumOf(others, ({ bytes }) => bytes);
     for (const { name, bytes } of others) {
       if (othersBytes <= Math.max(0, quotaBytes / 2 - fileBytes)) break;
       await folder.remove(name).catch(() => {});

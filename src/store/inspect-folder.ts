@@ -1,6 +1,7 @@
 /** Lists, verifies and clears a store's folder, for the CLI. Needs no engine. */
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
+import { sumOf } from '../sum.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { blockIn, openStoreFolder } from './folder-names.ts';
 
@@ -68,7 +69,7 @@ export async function clearFolder(
       );
     });
   }
-  return { blocks: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
+  return { blocks: files.length, bytes: sumOf(files, ({ bytes }) => bytes) };
 }
 
 async function blockFiles(folder: StoreFolder): Promise<StoreFile[]> {

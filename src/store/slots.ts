@@ -1,8 +1,9 @@
 /** How many blocks fit into a store's memory. */
 import { ConfigError } from '../errors.ts';
+import { sumOf } from '../sum.ts';
 
 /** Total bytes of all parts of a block's KV. */
-export const bytesIn = (kv: readonly Uint8Array[]): number => kv.reduce((sum, { length }) => sum + length, 0);
+export const bytesIn = (kv: readonly Uint8Array[]): number => sumOf(kv, ({ length }) => length);
 
 /** Bytes of a slot, with room for a block of any KV cache group. `blockBytes`: by group. */
 export const slotBytes = (blockBytes: readonly number[]): number => Math.max(...blockBytes);

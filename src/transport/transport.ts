@@ -5,6 +5,7 @@
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
 import type { SpanSink } from '../measure/spans/spans.ts';
+import { sumOf } from '../sum.ts';
 import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { SILENCE_MS } from './deadlines.ts';
@@ -187,20 +188,20 @@ class MessagePortTransport implements PeerTransport {
   }
 
   get sharedBytes(): number {
-    return this.#slabShapes().reduce((sum, { slots, slotBytes }) => sum + slots * slotBytes, 0);
+    return sumOf(this.#slabShapes(), ({ slots, slotBytes }) => slots * slotBytes);
   }
 
   slab(): { slotsInUse: number; slots: number; slotBytes: number } {
     const shapes = this.#slabShapes();
     return {
       slotsInUse: this.slotsInUse(),
-      slots: shapes.reduce((sum, { slots }) => sum + slots, 0),
+      slots: sumOf(shapes, ({ slots }) => slots),
       slotBytes: Math.max(0, ...shapes.map(({ slotBytes }) => slotBytes)),
     };
   }
 
   slotsInUse(): number {
-    return [...this.#peers.values()].reduce((sum, peer) => sum + peer.holder.slotsInUse, 0);
+    return sumOf(this.#peers.values(), (peer) => peer.holder.slotsInUse);
   }
 
   async read(request: ReadRequest): Promise<TransferResult> {

@@ -3,6 +3,7 @@
  * files, and draws of whole numbers.
  */
 import { z } from 'zod';
+import { sum } from '../sum.ts';
 import type { Random } from './random.ts';
 
 const number = (wanted: string) => z.number({ error: wanted });
@@ -88,7 +89,7 @@ export function sample(distribution: Distribution, count: number, random: Random
       const { average, max } = distribution;
       const { mu, sigma } = underlyingNormal(distribution);
       const drawn = draw(() => Math.exp(mu + sigma * random.normal()));
-      const mean = drawn.reduce((sum, x) => sum + x, 0) / count;
+      const mean = sum(drawn) / count;
       const factor = average === undefined ? 1 : average / mean;
       return drawn.map((x) => Math.round(capped(x * factor, max)));
     }

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { didYouMean } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
+import { sum } from '../sum.ts';
 import { type Distribution, describeDistribution, distributionSchema, sample } from './distributions.ts';
 import { Random } from './random.ts';
 import type { BenchConversation, BenchTurn } from './types.ts';
@@ -115,7 +116,7 @@ export function generateConversations(
     const atLeast2 = Math.max(2, n);
     return atLeast2 + (atLeast2 % 2);
   });
-  checkTurns(messages.reduce((sum, count) => sum + count, 0) / 2);
+  checkTurns(sum(messages) / 2);
   const prefixes = sample(prompt_input.prefix_num_tokens, num_conversations, random);
   const [common] = sample(prompt_input.common_prefix_num_tokens ?? NO_PREFIX, 1, random);
   const commonIds = contents.take(scaled(common!));

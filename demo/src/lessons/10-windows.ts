@@ -1,3 +1,4 @@
+import { sum } from '../../../src/sum.ts';
 import type { SessionActions, SessionState, TurnReport, TurnView } from '../session/types.ts';
 import { bytes, plural, times } from '../views/format.ts';
 import { ended } from './conditions.ts';
@@ -33,8 +34,6 @@ function heldByGroup(seen: Seen, turn: Ended | undefined): number[] | null {
   const whole = blocksOf(prompt_tokens + output_tokens - 1, seen);
   return held.length > 1 && Math.max(...held) >= whole ? held : null;
 }
-
-const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 
 /** Index of a choice: every group has as many blocks as the fullest, or some have fewer. */
 function keptAll(seen: Seen, turn: Ended | undefined): number | null {

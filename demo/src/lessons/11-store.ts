@@ -1,4 +1,5 @@
 import { storedTokens } from '../../../src/measure/spans/stored-tokens.ts';
+import { sumOf } from '../../../src/sum.ts';
 import type { StoreView } from '../session/types.ts';
 import { bytes, plural } from '../views/format.ts';
 import { askThreeTimes } from './ask.ts';
@@ -9,16 +10,13 @@ const figures = ({ state }: Seen): StoreView['figures'] | null => state.store.va
 
 /** Bytes copied directly between P and D, over the turns of the conversation. */
 const direct = (seen: Pick<Seen, 'turns'>): number =>
-  ended(seen).reduce(
-    (sum, { result }) => sum + result.transfer.p_to_d.bytes + result.transfer.d_to_p.bytes,
-    0,
-  );
+  sumOf(ended(seen), ({ result: { transfer } }) => transfer.p_to_d.bytes + transfer.d_to_p.bytes);
 
 const loaded = (seen: Pick<Seen, 'turns'>): number =>
-  ended(seen).reduce((sum, { result }) => {
-    const { store_to_p, store_to_d } = result.transfer;
-    return sum + (store_to_p?.bytes ?? 0) + (store_to_d?.bytes ?? 0);
-  }, 0);
+  sumOf(
+    ended(seen),
+    ({ result: { transfer } }) => (transfer.store_to_p?.bytes ?? 0) + (transfer.store_to_d?.bytes ?? 0),
+  );
 
 const movedInWords = (seen: Seen): string =>
   `Directly between P and D: ${bytes(direct(seen))}. From the store: ${bytes(loaded(seen))}. By two hops: ${bytes(figures(seen)?.twoHopBytes ?? 0)}.`;

@@ -1,6 +1,7 @@
 /** Breaks engines on purpose: empties caches, expires holds, kills engines, and restarts them. */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { sum } from '../../../src/sum.ts';
 import type { Engines } from './engines.ts';
 import type { Role } from './types.ts';
 import type { Workbench } from './workbench.ts';
@@ -29,13 +30,7 @@ export class Breaking {
     const ended = await this.#ofEach('decode', (engine) => engine.lab.expireHolds('decode'));
     if (!ended) return;
     const inStore = this.#bench.state.store.peek() !== null;
-    this.#bench.note(
-      'info',
-      expiredInWords(
-        ended.reduce((sum, count) => sum + count, 0),
-        inStore,
-      ),
-    );
+    this.#bench.note('info', expiredInWords(sum(ended), inStore));
   }
 
   async kill(role: Role): Promise<void> {

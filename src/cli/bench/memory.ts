@@ -8,6 +8,7 @@ import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
+import { sumOf } from '../../sum.ts';
 import { makeConversations } from '../../workload/random-conversations.ts';
 import type { TokenConversation } from '../../workload/types.ts';
 import { formatBytes, formatCount } from '../output/format.ts';
@@ -107,7 +108,7 @@ async function* converse(cluster: EngineCluster, { id, turns, outputTokens }: To
 async function mark(cluster: EngineCluster, turn: number): Promise<Mark> {
   const stats = await cluster.stats();
   const [prefillGpu, decodeGpu] = stats.map(({ memory }) => memory.gpu) as [number, number];
-  const shared = stats.reduce((sum, { memory }) => sum + memory.shared, 0);
+  const shared = sumOf(stats, ({ memory }) => memory.shared);
   return { turn, prefillGpu, decodeGpu, shared, live: await liveMemory() };
 }
 

@@ -14,6 +14,7 @@ import { quantile } from '../../measure/statistics.ts';
 import { BlockCatalog } from '../../store/catalog.ts';
 import { makeEviction } from '../../store/eviction/make.ts';
 import { heldPrefix } from '../../store/held-prefix.ts';
+import { sumOf } from '../../sum.ts';
 import { Random } from '../../workload/random.ts';
 import { left, plainStyle, renderTable, right } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
@@ -141,7 +142,7 @@ function parseTrace(path: string): string[][] {
 /** Counts hits like a prefix cache: a request's leading blocks up to the first missing one; then all are put. */
 function hitRates(trace: readonly string[][]) {
   const different = new Set(trace.flat()).size;
-  const asked = trace.reduce((sum, keys) => sum + keys.length, 0);
+  const asked = sumOf(trace, (keys) => keys.length);
   const rates = EVICTIONS.map((name) => ({
     name,
     shares: FOOTPRINTS.map((share) => found(name, Math.max(1, Math.round(different * share)), trace) / asked),

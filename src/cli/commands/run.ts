@@ -15,6 +15,7 @@ import type { RunReport } from '../../measure/schemas/report.ts';
 import { TimelineKeeper } from '../../measure/spans/turn-timeline.ts';
 import { LogitKeeper } from '../../measure/summaries/comparison.ts';
 import { withoutAudited } from '../../measure/summaries/summary.ts';
+import { sumOf } from '../../sum.ts';
 import type { Conversation } from '../../workload/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
@@ -191,7 +192,7 @@ async function runMode(
   progress: Progress,
 ): Promise<RunReport> {
   const { maxTokens, temperature, topK, topP, seed, concurrency } = config;
-  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  const turns = sumOf(conversations, (conversation) => conversation.turns.length);
   let done = 0;
   progress.begin(mode, turns);
   const report = await driveMode(cluster, mode, conversations, {

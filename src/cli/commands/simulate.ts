@@ -10,6 +10,7 @@ import { storeTimes } from '../../simulate/costs/tiers.ts';
 import { compareWithReport, modesIn } from '../../simulate/results/against.ts';
 import { summarise } from '../../simulate/results/summary.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
+import { sumOf } from '../../sum.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
@@ -209,8 +210,8 @@ async function againstReal(
 
 /** Prints the simulation speed to stderr, because it depends on this machine and is in no report. */
 function printSpeed(arms: readonly SimulatedArm[], ms: number, { stderr }: CommandContext['deps']): void {
-  const requests = arms.reduce((sum, arm) => sum + arm.requests, 0);
-  const simulatedMs = arms.reduce((sum, arm) => sum + arm.simulated_ms, 0);
+  const requests = sumOf(arms, (arm) => arm.requests);
+  const simulatedMs = sumOf(arms, (arm) => arm.simulated_ms);
   const times = ms > 0 ? Math.round(simulatedMs / ms) : 0;
   stderr.write(
     `${plural(requests, 'request')} simulated in ${formatSeconds(ms)}: ${Math.round((1000 * requests) / Math.max(ms, 1))} per second, ${times} times real time\n`,

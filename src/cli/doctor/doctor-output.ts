@@ -4,6 +4,7 @@ import type { ClusterInfo } from '../../fleet/types.ts';
 import { defaultChoice, describeChoice, type GemmTuning } from '../../model/kernels/gemm-forms.ts';
 import { adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { adapterName } from '../../report/verdict.ts';
+import { sum, sumOf } from '../../sum.ts';
 import {
   formatBytes,
   formatCount,
@@ -165,9 +166,8 @@ function copyRateLines(rates: readonly CopyRateFinding[]): string[] {
 }
 
 function memoryLines({ engines, model }: ClusterInfo): string[] {
-  const totalOf = (memory: Readonly<Record<string, number>>): number =>
-    Object.values(memory).reduce((sum, bytes) => sum + bytes, 0);
-  const all = engines.reduce((sum, { memory }) => sum + totalOf(memory), 0);
+  const totalOf = (memory: Readonly<Record<string, number>>): number => sum(Object.values(memory));
+  const all = sumOf(engines, ({ memory }) => totalOf(memory));
   const lines = engines.flatMap(({ engineId, memory, numBlocks }) => {
     const parts = Object.entries(memory).map(([what, bytes]) => `${what} ${formatBytes(bytes)}`);
     return wrap(

@@ -8,6 +8,7 @@ import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
 import { POLICIES } from '../../router/policies/registry.ts';
+import { sumOf } from '../../sum.ts';
 import { keysOf } from '../options/unused-options.ts';
 import {
   carriedOfStore,
@@ -235,7 +236,7 @@ export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   for (const role of PLAN_ROLES) {
     const some = rolesets.flatMap((one) => one.roles[role] ?? []);
     const [first] = some;
-    if (first) roles[role] = { ...first, replicas: some.reduce((sum, { replicas }) => sum + replicas, 0) };
+    if (first) roles[role] = { ...first, replicas: sumOf(some, ({ replicas }) => replicas) };
   }
   return { name: 'all', roles, promptTokens: { min: 0, max: null } };
 }

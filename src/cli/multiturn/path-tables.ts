@@ -6,6 +6,7 @@ import type { Interval } from '../../measure/schemas/bench-paths-schema.ts';
 import { type Experiment, labelIn, type Ratio } from '../../measure/schemas/bench-report.ts';
 import { compared } from '../../measure/summaries/bench-paths.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { formatInterval, formatMb, formatMs, plural } from '../output/format.ts';
 import { left, packed, renderTable, right, type TableStyle, under } from '../output/table.ts';
 import { ratio } from './tables.ts';
@@ -81,7 +82,7 @@ export function wayBytesTable(experiment: Experiment, style: TableStyle): string
   ];
   const rows = waysOf(experiment).map(({ label, path: { bytes } }) => {
     const { two_hops, ...edges } = bytes;
-    const all = Object.values(edges).reduce((sum, n) => sum + n, 0);
+    const all = sum(Object.values(edges));
     const { p_to_d, d_to_p, store_to_p, store_to_d, p_to_store, d_to_store } = edges;
     const moved = [p_to_d, d_to_p, store_to_p, store_to_d, p_to_store, d_to_store, all, two_hops];
     return [label, ...moved.map(formatMb)];
@@ -146,7 +147,7 @@ export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): 
     ([key, { share }]) => `${labelIn(modes, key)} ${(100 * share).toFixed(0)}%`,
   );
   if (parts.length < 2) return null;
-  const requestCount = by_length.reduce((sum, { requests }) => sum + requests, 0);
+  const requestCount = sumOf(by_length, ({ requests }) => requests);
   const lost = `TTFT lost against the best path of each request, in hindsight: ${parts.join(', ')}`;
   return requestCount < TELLING_REQUESTS
     ? `${lost}. With only ${plural(requestCount, 'request')}, other load on the machine matters more.`

@@ -3,6 +3,7 @@
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
 import { type Experiment, labelIn } from '../../measure/schemas/bench-report.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { formatMs } from '../output/format.ts';
 import { left, packed, renderTable, right, type TableStyle } from '../output/table.ts';
 import { ratio } from './tables.ts';
@@ -96,12 +97,13 @@ export function edgeTable(modes: readonly Routed[], style: TableStyle): string[]
   const rows = modes.map((mode) => {
     const { edges } = mode.routing;
     const perEdge = shown.map((key) =>
-      edges
-        .filter(({ from, to }) => `${shortId(from)}→${shortId(to)}` === key)
-        .reduce((sum, { bytes }) => sum + bytes, 0),
+      sumOf(
+        edges.filter(({ from, to }) => `${shortId(from)}→${shortId(to)}` === key),
+        ({ bytes }) => bytes,
+      ),
     );
-    const all = edges.reduce((sum, { bytes }) => sum + bytes, 0);
-    const others = all - perEdge.reduce((sum, bytes) => sum + bytes, 0);
+    const all = sumOf(edges, ({ bytes }) => bytes);
+    const others = all - sum(perEdge);
     return [nameOf(mode), ...perEdge.map(mb), ...(sums.size > MOST_EDGES ? [mb(others)] : [])];
   });
   const heads = sums.size > MOST_EDGES ? [...shown, 'others'] : shown;

@@ -1,6 +1,7 @@
 /** A benchmark's progress on stderr, with the estimated time left. */
 import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { SessionWatcher } from '../../lab/multiturn/session.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { formatSeconds, plural } from '../output/format.ts';
 import type { Progress } from '../output/progress.ts';
 
@@ -10,7 +11,7 @@ export function watchSession(
   experiments: readonly ExperimentPlan[],
   now: () => number,
 ): SessionWatcher {
-  const armsARound = experiments.reduce((sum, { arms }) => sum + arms.length, 0);
+  const armsARound = sumOf(experiments, ({ arms }) => arms.length);
   let endsAtMs: number | null = null;
   let rounds = 0;
   let requests = 0;
@@ -43,7 +44,7 @@ export function watchSession(
     armEnds(experiment, arm, { round, runtimeMs, requests: served, errors }) {
       done++;
       progress.end();
-      const failed = [...errors.values()].reduce((sum, n) => sum + n, 0);
+      const failed = sum(errors.values());
       progress.line(
         `round ${round}${rounds ? ` of ${rounds}` : ''}, ${experiment.name}, ${arm.label}: ${plural(served.length, 'request')} in ${formatSeconds(runtimeMs)}` +
           `${failed > 0 ? `, ${failed} failed` : ''}${left() ? `; ${left()}` : ''}`,

@@ -4,6 +4,7 @@ import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
+import { sumOf } from '../../sum.ts';
 import { parseAnswered, parseMessages } from '../../workload/file.ts';
 import {
   describeGenerator,
@@ -41,7 +42,7 @@ export async function loadWorkload(
     turns: turns.map(
       ({ messages, answer }): BenchTurn => ({
         content: { kind: 'text', messages },
-        inputTokens: messages.reduce((sum, { content }) => sum + vocabulary.encode(content).length, 0),
+        inputTokens: sumOf(messages, ({ content }) => vocabulary.encode(content).length),
         // As in vLLM: as many tokens as the file's answer, at least one.
         outputTokens: answer === null ? null : Math.max(1, vocabulary.encode(answer).length),
       }),

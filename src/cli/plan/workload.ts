@@ -6,6 +6,7 @@ import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT } from '../../simulate/load/load.ts';
 import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
 import { MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
+import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
@@ -84,7 +85,7 @@ async function conversations(
     },
   };
   const few = await loadWorkload(config, files, vocabulary, false);
-  const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
+  const turns = sumOf(few.conversations, (each) => each.turns.length);
   const sample = sampleOf(config, promptTokens(few.conversations) / turns);
   const needed = ((1 + MOST_WARM_UPS) * sample * few.conversations.length) / turns;
   const arrivals = Math.max(few.conversations.length, Math.ceil(needed));
@@ -161,7 +162,7 @@ async function trace(
       `all requests of ${workload.source} arrive at the same time: a plan needs a rate; give a trace with arrival times`,
     );
   const tokensOf = (some: typeof turns): number =>
-    some.reduce((sum, { inputTokens }) => sum + inputTokens, 0) / some.length;
+    sumOf(some, ({ inputTokens }) => inputTokens) / some.length;
   const sample = sampleOf({ ...config, rate: config.rate ?? whole }, tokensOf(turns));
   const first = turns.slice(0, sample);
   const sampleRate = rateOf(first);

@@ -6,6 +6,7 @@ import type { ClusterOptions } from '../../fleet/types.ts';
 import { needBlocks, poolFor } from '../../lab/pools.ts';
 import type { Architecture } from '../../model/types.ts';
 import { admits, boundsInWords } from '../../router/placement.ts';
+import { sumOf } from '../../sum.ts';
 import { parseConversations } from '../../workload/file.ts';
 import { conversationLength, makeConversations } from '../../workload/random-conversations.ts';
 import { SHIPPED_TOKENS, shippedConversation } from '../../workload/shipped.ts';
@@ -95,7 +96,7 @@ function needPools(
 
 /** Upper bound of the output tokens of all turns. */
 export function mostOutputTokens(config: RunConfig, conversations: readonly Conversation[]): number {
-  return conversations.reduce((sum, c) => sum + c.turns.length * answerOf(c, config), 0);
+  return sumOf(conversations, (c) => c.turns.length * answerOf(c, config));
 }
 
 /** Upper bound of the output tokens of a turn. */

@@ -1,6 +1,7 @@
 /** What `kvferry simulate` prints: the arms side by side, engine load, and whether each fleet keeps up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
+import { sum } from '../../sum.ts';
 import type { Output } from '../deps.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, goodLegend, plural } from '../output/format.ts';
 import { packed, printer, right, type TableStyle } from '../output/table.ts';
@@ -146,7 +147,7 @@ export const unaskedTurns = (
 /** `planned`: faults planned. Some find no target, or their moment does not come. */
 function faultLine(faults: NonNullable<SimulatedArm['faults']>, planned: number): string {
   const times = Object.entries(faults).map(([kind, n]) => `${FAULTS[kind as FaultKind]} ${n}`);
-  const total = Object.values(faults).reduce((sum, n) => sum + n, 0);
+  const total = sum(Object.values(faults));
   const rest = total < planned ? '; the others found no target, or their moment did not come' : '';
   return `${total} of ${plural(planned, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}${rest}.`;
 }
@@ -219,10 +220,7 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
       ? [(arm.store?.bytes_to_p ?? 0) + (arm.store?.bytes_to_d ?? 0), arm.store?.bytes_saved ?? 0].map(
           formatMb,
         )
-      : [
-          formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
-          formatCount(arm.preemptions),
-        ]),
+      : [formatCount(sum(Object.values(arm.transfers))), formatCount(arm.preemptions)]),
   ];
   return armTable(columns, arms, cells, style);
 }

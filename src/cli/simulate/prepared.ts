@@ -5,6 +5,7 @@ import { requestsOf } from '../../lab/multiturn/clients.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
+import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { checkCounts } from '../multiturn/settings.ts';
@@ -76,7 +77,7 @@ function turnsAsked(
   if (arrivalRate === null)
     return requestsOf(conversations, { ...clients, maxRequests: clients.maxNumRequests });
   const turns = (some: readonly BenchConversation[]): number =>
-    some.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+    sumOf(some, (conversation) => conversation.turns.length);
   const count = arrivals ?? conversations.length;
   const rest = count % conversations.length;
   return ((count - rest) / conversations.length) * turns(conversations) + turns(conversations.slice(0, rest));

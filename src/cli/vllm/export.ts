@@ -11,6 +11,7 @@ import {
   runKeys,
 } from '../../config/run.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
+import { sumOf } from '../../sum.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural, WIDTH, wrap } from '../output/format.ts';
 import { carriedOfStore, connectorNotes, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
@@ -106,7 +107,7 @@ export async function vllmExport(
 function fleetNotes({ fleet }: RunConfig): string[] {
   if (!fleet) return [];
   const { rolesets, links, sameNode, acrossNodes } = fleet;
-  const both = rolesets.reduce((sum, roleset) => sum + roleset.both.length, 0);
+  const both = sumOf(rolesets, (roleset) => roleset.both.length);
   const bounded = rolesets.some(
     ({ promptTokens }) => promptTokens && promptTokens.min + promptTokens.max > 0,
   );

@@ -1,6 +1,7 @@
 /** The workload as a file for vLLM's multi-turn benchmark, and the benchmark's command. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import { type RunConfig, SHIPPED } from '../../config/run.ts';
+import { sumOf } from '../../sum.ts';
 import type { Distribution } from '../../workload/distributions.ts';
 import { parseAnswered, parseConversations, parseMessages } from '../../workload/file.ts';
 import { type GeneratorSpec, generateConversations, parseGenerator } from '../../workload/generate.ts';
@@ -75,7 +76,7 @@ function lengthNote(spec: GeneratorSpec, { scale, seed }: RunConfig, maxModelLen
   const tokens = { kind: 'drawn', lowest: 0, highest: 1 } as const;
   const drawn = generateConversations(spec, { scale: scaleDivisor(scale) ?? 1, seed, tokens });
   const lengths = drawn.map(({ turns }) =>
-    turns.reduce((sum, { inputTokens, outputTokens }) => sum + inputTokens + outputTokens!, 0),
+    sumOf(turns, ({ inputTokens, outputTokens }) => inputTokens + outputTokens!),
   );
   const longest = Math.max(...lengths);
   if (longest <= maxModelLen) return [];

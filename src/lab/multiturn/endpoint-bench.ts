@@ -6,6 +6,7 @@ import { plural } from '../../measure/format.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { summariseMode } from '../../measure/summaries/bench-summary.ts';
 import { timerMs } from '../../platform/clock.ts';
+import { sumOf } from '../../sum.ts';
 import type { ReportSource } from '../run-report.ts';
 import {
   countError,
@@ -60,7 +61,7 @@ export async function benchEndpoint(
     mode: SERVER,
     label: SERVER,
     threshold: null,
-    runtimeMs: served.reduce((sum, each) => sum + each.runtimeMs, 0),
+    runtimeMs: sumOf(served, (each) => each.runtimeMs),
     errors,
     blockBytes: null,
     heldForP: null,

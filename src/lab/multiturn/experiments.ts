@@ -7,6 +7,7 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
+import { sum, sumOf } from '../../sum.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -78,20 +79,19 @@ export function sizeOf(
 ): WorkloadSize {
   const lengths = conversations
     .map(({ turns }) =>
-      turns.reduce(
-        (sum, turn) =>
-          sum +
+      sumOf(
+        turns,
+        (turn) =>
           turn.inputTokens +
           (turn.outputTokens ?? fallbackOutput) +
           (turn.content.kind === 'text' ? (turn.content.messages.length + 1) * TEMPLATE_TOKENS : 0),
-        0,
       ),
     )
     .sort((a, b) => b - a);
   const blocks = lengths.map((tokens) => numGroups * (Math.ceil(tokens / blockSize) + 1));
   return {
     longest: lengths[0]!,
-    activeBlocks: blocks.slice(0, maxActive).reduce((sum, n) => sum + n, 0),
+    activeBlocks: sum(blocks.slice(0, maxActive)),
     longestBlocks: blocks[0]!,
     numGroups,
   };

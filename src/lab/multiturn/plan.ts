@@ -1,5 +1,6 @@
 /** Computes how much of a workload fits the time budget, from a short measurement and the rounds so far. Pure arithmetic. */
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
+import { sum, sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 
@@ -26,12 +27,11 @@ export function fitCost(requests: readonly MeasuredRequest[]): Cost {
     x: sample.computed_tokens ?? sample.input_num_tokens,
     y: sample.ttft_ms,
   }));
-  const mean = (values: readonly number[]): number =>
-    values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+  const mean = (values: readonly number[]): number => sum(values) / Math.max(1, values.length);
   const meanX = mean(points.map(({ x }) => x));
   const meanY = mean(points.map(({ y }) => y));
-  const spread = points.reduce((sum, { x }) => sum + (x - meanX) ** 2, 0);
-  const along = points.reduce((sum, { x, y }) => sum + (x - meanX) * (y - meanY), 0);
+  const spread = sumOf(points, ({ x }) => (x - meanX) ** 2);
+  const along = sumOf(points, ({ x, y }) => (x - meanX) * (y - meanY));
   const slope = spread > 0 ? Math.max(0, along / spread) : meanX > 0 ? meanY / meanX : 0;
   return {
     turnMs: Math.max(0, meanY - slope * meanX),
@@ -86,11 +86,11 @@ export const predictRoundMs = (
   cost: Cost,
   numClients: number,
 ): number =>
-  experiments
-    .flatMap((experiment) =>
+  sum(
+    experiments.flatMap((experiment) =>
       experiment.arms.map((arm) => predictArmMs(conversations, arm, experiment, cost, numClients)),
-    )
-    .reduce((sum, ms) => sum + ms, 0);
+    ),
+  );
 
 /**
  * The largest part of the workload of which `rounds` rounds fit: the first of cuts() that fits, or the last. A part takes as

@@ -4,6 +4,7 @@ import { keptBy } from '../../config/store.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
 import type { BenchReport, Experiment } from '../../measure/schemas/bench-report.ts';
+import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { requestsOf } from './clients.ts';
@@ -61,7 +62,7 @@ export function makeBenchReport(
       conversations: conversations.length,
       requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
       prompt_tokens: promptTokens(inputs),
-      output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
+      output_tokens: sumOf(turns, (turn) => turn.outputTokens ?? 0),
       generation: { ...workload.generation },
     },
     plan: {

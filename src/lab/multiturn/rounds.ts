@@ -7,6 +7,7 @@ import type { CarriedKv } from '../../measure/summaries/bench-paths.ts';
 import type { HeldBlocks, MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { StoreStats } from '../../store/stats.ts';
+import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { peakKvBytes } from '../peak-kv.ts';
 import { type ClientOptions, requestsOf, type ServedRound, serveConversations } from './clients.ts';
@@ -171,8 +172,7 @@ function counted(
   before: readonly EngineStats[],
   after: readonly EngineStats[],
 ): Omit<ArmCounters, 'peakKvBytes'> {
-  const sum = (value: (engine: EngineStats) => number): number =>
-    after.reduce((n, engine) => n + value(engine), 0) - before.reduce((n, engine) => n + value(engine), 0);
+  const sum = (value: (engine: EngineStats) => number): number => sumOf(after, value) - sumOf(before, value);
   const held = (direction: 'prefill' | 'decode'): HeldBlocks | null => {
     const uses = after.flatMap(({ engineId, holdUse }) => {
       if (!holdUse) return [];
@@ -184,8 +184,8 @@ function counted(
     });
     if (uses.length === 0) return null;
     return {
-      blockMs: uses.reduce((total, use) => total + use.blockMs, 0),
-      peakBlocks: uses.reduce((total, use) => total + use.peakBlocks, 0),
+      blockMs: sumOf(uses, (use) => use.blockMs),
+      peakBlocks: sumOf(uses, (use) => use.peakBlocks),
       overMs: Math.max(...uses.map((use) => use.overMs)),
     };
   };

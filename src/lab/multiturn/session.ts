@@ -6,6 +6,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { timerMs } from '../../platform/clock.ts';
+import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
@@ -218,7 +219,7 @@ async function trial(
   const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
   const predictMs = (some: readonly BenchConversation[]): number => {
     const served = options.asServed(some);
-    const turns = served.reduce((sum, each) => sum + each.turns.length, 0);
+    const turns = sumOf(served, (each) => each.turns.length);
     const gapMs = options.requestRate > 0 ? 1000 / options.requestRate : 0;
     const spaced = { ...cost, turnMs: cost.turnMs + gapMs };
     const clients = Math.min(numClients, options.maxActive);

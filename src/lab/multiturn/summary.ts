@@ -22,6 +22,7 @@ import {
   summarisePath,
 } from '../../measure/summaries/bench-paths.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/summaries/bench-summary.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { Random } from '../../workload/random.ts';
 import { windowCosts } from '../windows.ts';
 import { mergeErrors } from './clients.ts';
@@ -183,7 +184,7 @@ function auditOf(rounds: readonly ArmRound[]): BenchAudit {
 }
 
 const failures = (rounds: readonly ArmRound[]): number =>
-  rounds.flatMap(({ errors }) => [...errors.values()]).reduce((sum, count) => sum + count, 0);
+  sum(rounds.flatMap(({ errors }) => [...errors.values()]));
 
 function bootstrap(seed: number): BootstrapOptions {
   const random = new Random(seed);
@@ -196,7 +197,6 @@ const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as con
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const timed = uncut(rounds);
   const counters = timed.flatMap((round) => (round.counters ? [round.counters] : []));
-  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
   return {
     mode: arm.mode,
     label: arm.label,
@@ -235,8 +235,8 @@ function sumHeld(uses: readonly (HeldBlocks | null)[]): HeldBlocks | null {
   const known = uses.filter((use) => use !== null);
   if (known.length === 0) return null;
   return {
-    blockMs: known.reduce((total, use) => total + use.blockMs, 0),
+    blockMs: sumOf(known, (use) => use.blockMs),
     peakBlocks: Math.max(...known.map((use) => use.peakBlocks)),
-    overMs: known.reduce((total, use) => total + use.overMs, 0),
+    overMs: sumOf(known, (use) => use.overMs),
   };
 }

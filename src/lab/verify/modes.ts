@@ -10,6 +10,7 @@ import { plural } from '../../measure/format.ts';
 import type { Disagreement } from '../../measure/schemas/report.ts';
 import { kvCacheSpecs } from '../../model/architecture/kv-groups.ts';
 import { seededGenerator } from '../../seeded.ts';
+import { sumOf } from '../../sum.ts';
 import { type ConversationSizes, conversationLength } from '../../workload/random-conversations.ts';
 import { runTrial, type Trial, type TrialResult } from './clusters.ts';
 import type { Check, CheckEnvironment, CheckResult } from './types.ts';
@@ -140,7 +141,7 @@ function trials(seed: number, groups: readonly KvCacheSpec[], longest: number): 
 
 function judge({ runs, comparison }: TrialResult): CheckResult {
   const pulling = runs.find(({ mode }) => mode === 'bidirectional')?.summary;
-  const preemptions = runs.reduce((sum, { summary }) => sum + summary.preemptions, 0);
+  const preemptions = sumOf(runs, ({ summary }) => summary.preemptions);
   const numbers = `${plural(comparison.compared_tokens, 'token')}, ${plural(pulling?.pulled_tokens ?? 0, 'token')} pulled, ${plural(preemptions, 'preemption')}`;
   if (!comparison.logits_identical) {
     return { ok: false, detail: `${place(comparison.first_disagreement!)} (${numbers})` };

@@ -12,6 +12,7 @@ import { plural } from '../../measure/format.ts';
 import { type KvGroups, kvGroups } from '../../model/architecture/kv-groups.ts';
 import type { Platform } from '../../platform/types.ts';
 import { seededGenerator } from '../../seeded.ts';
+import { sumOf } from '../../sum.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';
 import { oracleFor } from './kv-oracle.ts';
 import { type PulledTurns, twoTurns } from './two-turns.ts';
@@ -173,8 +174,7 @@ function judge(
   const failure = served.flatMap(({ failures }, i) =>
     failures.map((why) => `conversation ${i + 1}: ${why}`),
   )[0];
-  const sum = (value: (turns: PulledTurns) => number): number =>
-    served.reduce((n, turns) => n + value(turns), 0);
+  const sum = (value: (turns: PulledTurns) => number): number => sumOf(served, value);
   const moved =
     `${plural(served.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
     `${plural(

@@ -12,6 +12,7 @@ import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { KvGroups } from '../../model/architecture/kv-groups.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { type Turn, type TurnOutput, turnOutputs } from '../../router/turn-outputs.ts';
+import { sumOf } from '../../sum.ts';
 import type { TransferResult } from '../../transport/types.ts';
 import { assemble, firstDifference, type HeldSequence, type KvLayout } from './kv-layout.ts';
 
@@ -96,7 +97,7 @@ export async function twoTurns(
     pulledBlocks: pulling.blocks,
     hitTokens: localHitTokens,
     pulledTokens,
-    pulledBlockCount: pulling.transfers.reduce((sum, { blocks }) => sum + blocks, 0),
+    pulledBlockCount: sumOf(pulling.transfers, ({ blocks }) => blocks),
     failures,
   };
 }
@@ -144,7 +145,7 @@ async function heldBy(
 /** Failures unless there was exactly one transfer, done, of exactly `expected` bytes. */
 function transferFailures(transfers: readonly TransferResult[], expected: number): string[] {
   const done = transfers.filter(({ outcome }) => outcome === 'done');
-  const bytes = done.reduce((sum, result) => sum + result.bytes, 0);
+  const bytes = sumOf(done, (result) => result.bytes);
   if (transfers.length === 1 && done.length === 1 && bytes === expected) return [];
   const outcomes = transfers.map(({ outcome, message }) => (message ? `${outcome}: ${message}` : outcome));
   return [

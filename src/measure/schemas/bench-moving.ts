@@ -3,6 +3,7 @@
  * policy or round) and where it stayed (under another). Engine load may differ too.
  */
 import { z } from 'zod';
+import { sum, sumOf } from '../../sum.ts';
 import { turnKey } from '../spans/turn-key.ts';
 
 const turnsSchema = z.strictObject({
@@ -93,7 +94,7 @@ function turnsOf(groups: readonly (readonly MovingRequest[])[]): z.infer<typeof 
   const of = (value: (request: MovingRequest) => number | null): number =>
     mean(groups.map((requests) => mean(requests.map((request) => value(request) ?? 0))));
   return {
-    turns: groups.reduce((sum, requests) => sum + requests.length, 0),
+    turns: sumOf(groups, (requests) => requests.length),
     ttft_ms: of(({ sample }) => sample.ttft_ms),
     bytes_p_to_d: of(({ bytesPToD }) => bytesPToD),
     bytes_d_to_p: of(({ bytesDToP }) => bytesDToP),
@@ -101,5 +102,4 @@ function turnsOf(groups: readonly (readonly MovingRequest[])[]): z.infer<typeof 
   };
 }
 
-const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+const mean = (values: readonly number[]): number => sum(values) / Math.max(1, values.length);

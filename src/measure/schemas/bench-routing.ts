@@ -1,5 +1,6 @@
 /** How a routing policy distributed the work: load by engine, bytes by edge, moved conversations, goodput. */
 import { z } from 'zod';
+import { sum, sumOf } from '../../sum.ts';
 
 const count = z.number().int().nonnegative();
 
@@ -107,12 +108,12 @@ const inTurns = (requests: readonly RoutedRequest[]): RoutedRequest[] =>
 
 function balanceOf(tokens: ReadonlyMap<string, number>): Balance {
   const values = [...tokens.values()];
-  const sum = values.reduce((total, value) => total + value, 0);
-  const squares = values.reduce((total, value) => total + value * value, 0);
+  const total = sum(values);
+  const squares = sumOf(values, (value) => value * value);
   return {
     tokens: Object.fromEntries(tokens),
-    max_over_mean: sum > 0 ? (Math.max(...values) * values.length) / sum : null,
-    jain: sum > 0 ? (sum * sum) / (values.length * squares) : null,
+    max_over_mean: total > 0 ? (Math.max(...values) * values.length) / total : null,
+    jain: total > 0 ? (total * total) / (values.length * squares) : null,
   };
 }
 

@@ -1,4 +1,6 @@
 /** A turn as an ASCII Gantt chart: one line per stage, from acceptance to the first token. Pure: spans in, lines out. */
+
+import { sumOf } from '../../sum.ts';
 import { criticalPath } from './critical-path.ts';
 import type { Span } from './spans.ts';
 import { awaitedPieces, type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
@@ -26,7 +28,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
   const rows = ganttRows(spans, window);
   const long = rows.filter(({ pathMs, meanwhileMs }) => Math.max(pathMs, meanwhileMs) >= SHORT * totalMs);
   const short = rows.filter((row) => !long.includes(row));
-  const shortMs = short.reduce((sum, { pathMs }) => sum + pathMs, 0);
+  const shortMs = sumOf(short, ({ pathMs }) => pathMs);
   const line = (name: string, bar: string, pathMs: string, meanwhileMs: string): string =>
     (name.padEnd(NAME) + bar.padEnd(BAR) + pathMs.padStart(TIME) + meanwhileMs.padStart(TIME)).trimEnd();
   return [

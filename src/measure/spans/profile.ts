@@ -1,5 +1,6 @@
 /** Builds a kernel profile from sums by kernel and layer: times by the device's clock, compared with the adapter's ceilings. */
 import { z } from 'zod';
+import { sumOf } from '../../sum.ts';
 
 const layerSchema = z.strictObject({
   layer: z.number().int().nonnegative().nullable().describe('null: not part of a layer.'),
@@ -69,10 +70,9 @@ export function engineProfile(measured: MeasuredKernels): EngineProfileReport {
   const { engineId, totals, smallestStepNs, ceilings } = measured;
   const byKernel = new Map<string, (typeof totals)[number][]>();
   for (const part of totals) byKernel.set(part.kernel, [...(byKernel.get(part.kernel) ?? []), part]);
-  const allNs = totals.reduce((sum, { ns }) => sum + ns, 0);
+  const allNs = sumOf(totals, ({ ns }) => ns);
   const kernels = [...byKernel].map(([kernel, parts]) => {
-    const sum = (of: (part: (typeof parts)[number]) => number): number =>
-      parts.reduce((total, part) => total + of(part), 0);
+    const sum = (of: (part: (typeof parts)[number]) => number): number => sumOf(parts, of);
     const ns = sum((part) => part.ns);
     const flops = sum((part) => part.flops);
     const bytes = sum((part) => part.bytes);

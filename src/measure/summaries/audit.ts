@@ -1,4 +1,6 @@
 /** Totals of audits: turns served both ways, and what the policy's choices lost. */
+
+import { sumOf } from '../../sum.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { TurnAudit } from '../schemas/report.ts';
 
@@ -16,7 +18,7 @@ export const auditOutcome = ({ chosen_ttft_ms, other_ttft_ms }: TurnAudit) =>
   outcomeOf({ ratio: other_ttft_ms / chosen_ttft_ms });
 
 export function auditTotals(audits: readonly TurnAudit[]): AuditTotals {
-  const sum = (value: (audit: TurnAudit) => number): number => audits.reduce((n, each) => n + value(each), 0);
+  const sum = (value: (audit: TurnAudit) => number): number => sumOf(audits, value);
   return {
     turns: audits.length,
     slowerChoices: audits.filter((audit) => auditOutcome(audit) === 'behind').length,

@@ -3,6 +3,8 @@
  * modes gave the same tokens. Repeats of a request in other rounds are not independent samples, so the bootstrap draws
  * requests, each with all its rounds.
  */
+
+import { sumOf } from '../../sum.ts';
 import {
   type BenchComparison,
   type BenchPair,
@@ -133,7 +135,7 @@ export function ratios(
 function statisticsOf(
   groups: readonly (readonly (readonly [number, number])[])[],
 ): { reference: number; candidate: number }[] {
-  const count = groups.reduce((sum, pairs) => sum + pairs.length, 0);
+  const count = sumOf(groups, (pairs) => pairs.length);
   const sides = ([0, 1] as const).map((side) => {
     const values = new Float64Array(count);
     let at = 0;

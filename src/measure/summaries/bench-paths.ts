@@ -3,6 +3,7 @@
  * prompt length. Independent of how the paths are served.
  */
 
+import { sum, sumOf } from '../../sum.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { BenchLength, BenchPath, Interval } from '../schemas/bench-paths-schema.ts';
 import { turnKey } from '../spans/turn-key.ts';
@@ -44,7 +45,7 @@ export interface PathFacts {
 export function summarisePath(facts: PathFacts): BenchPath {
   const { carried, requests, blockBytes } = facts;
   const rounds = Math.max(1, carried.length);
-  const mean = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0) / rounds;
+  const mean = (values: readonly number[]): number => sum(values) / rounds;
   const perRound = (value: (one: CarriedKv) => number): number => Math.round(mean(carried.map(value)));
   const most = (value: (one: CarriedKv) => number): number => Math.max(0, ...carried.map(value));
   return {
@@ -140,10 +141,10 @@ export const compared = ({ value, low, high }: Interval) => ({ ratio: value, low
 export function regretOf(ways: readonly WayRequests[]): Record<string, { regret_ms: number; share: number }> {
   const served = servedByAll(ways);
   const medians = served.map(({ ttftMs }) => new Map([...ttftMs].map(([key, ms]) => [key, median(ms)])));
-  const best = medians.reduce((sum, each) => sum + Math.min(...each.values()), 0);
+  const best = sumOf(medians, (each) => Math.min(...each.values()));
   return Object.fromEntries(
     ways.map(({ key }) => {
-      const total = medians.reduce((sum, each) => sum + each.get(key)!, 0);
+      const total = sumOf(medians, (each) => each.get(key)!);
       const lost = medians.length > 0 ? (total - best) / medians.length : 0;
       return [key, { regret_ms: lost, share: best > 0 ? (total - best) / best : 0 }];
     }),

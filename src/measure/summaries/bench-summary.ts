@@ -1,4 +1,6 @@
 /** Summarises a mode's requests: vLLM's rows, time between tokens, and the memory cost of reuse. */
+
+import { sum } from '../../sum.ts';
 import {
   BENCH_METRICS,
   type BenchMode,
@@ -73,7 +75,7 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     }),
     itl_ms: itlOf(requests.flatMap(({ gapsMs }) => gapsMs)),
     requests: samples.length,
-    failed_requests: [...facts.errors.values()].reduce((sum, count) => sum + count, 0),
+    failed_requests: sum(facts.errors.values()),
     errors: [...facts.errors].map(([message, count]) => ({ message, count })),
     prompt_tokens: total(samples, (sample) => sample.input_num_tokens),
     local_hit_tokens: total(samples, (sample) => sample.local_hit_tokens),
@@ -123,7 +125,7 @@ function itlOf(gaps: readonly number[]): BenchMode['itl_ms'] {
   const sorted = gaps.toSorted((a, b) => a - b);
   return {
     count: sorted.length,
-    mean: sorted.reduce((sum, gap) => sum + gap, 0) / sorted.length,
+    mean: sum(sorted) / sorted.length,
     p50: sortedQuantile(sorted, 0.5),
     p90: sortedQuantile(sorted, 0.9),
     p99: sortedQuantile(sorted, 0.99),

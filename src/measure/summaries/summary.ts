@@ -1,4 +1,6 @@
 /** Summarises a mode's turns. */
+
+import { sumOf } from '../../sum.ts';
 import type { RunReport, SpanRecorderReport, TurnReport } from '../schemas/report.ts';
 import { turnKey } from '../spans/turn-key.ts';
 import { summarise } from '../statistics.ts';
@@ -19,8 +21,7 @@ export function summariseRun(
   turns: readonly TurnReport[],
   facts: RunFacts,
 ): RunReport {
-  const sum = (value: (turn: TurnReport) => number): number =>
-    turns.reduce((total, turn) => total + value(turn), 0);
+  const sum = (value: (turn: TurnReport) => number): number => sumOf(turns, value);
   return {
     mode,
     turns: [...turns],

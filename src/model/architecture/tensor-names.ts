@@ -1,4 +1,6 @@
 /** The tensors in a checkpoint of an architecture, by their Hugging Face names. */
+
+import { sumOf } from '../../sum.ts';
 import type { Architecture } from '../types.ts';
 
 /** Names and required shapes; Linears as [outputs, inputs]. */
@@ -41,10 +43,7 @@ export function expectedTensors(architecture: Architecture): [name: string, shap
 
 /** Numbers in a checkpoint of this architecture. Tied embeddings count once. */
 export function countParameters(architecture: Architecture): number {
-  return expectedTensors(architecture).reduce(
-    (sum, [, shape]) => sum + shape.reduce((product, n) => product * n, 1),
-    0,
-  );
+  return sumOf(expectedTensors(architecture), ([, shape]) => shape.reduce((product, n) => product * n, 1));
 }
 
 /**

@@ -5,6 +5,7 @@
 import { bytesOf } from '../../copy-bytes.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
+import { sumOf } from '../../sum.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from '../types.ts';
 import { PIECE_BYTES, vocabularyPieces } from './weight-sizes.ts';
 
@@ -162,7 +163,7 @@ export async function uploadWeights(
     lmHead: lmHead.length > 0 ? lmHead : embedding,
     finalNorm,
     layers,
-    bytes: buffers.reduce((sum, buffer) => sum + buffer.size, 0),
+    bytes: sumOf(buffers, (buffer) => buffer.size),
     destroy: () => {
       for (const buffer of buffers) buffer.destroy();
     },

@@ -3,6 +3,7 @@
  * by side, converted to the engine's dtype. checkpoint.ts has located and checked the tensors before.
  */
 import type { FileSource } from '../../platform/types.ts';
+import { sumOf } from '../../sum.ts';
 import {
   type Allocate,
   type Architecture,
@@ -104,7 +105,7 @@ export class CheckpointWeights implements ModelWeights {
   async #matrix(allocate: Allocate, names: readonly string[], some?: Columns): Promise<Matrix> {
     const parts = names.map((name) => this.#tensors.get(name)!);
     const rows = parts[0]!.shape[1]!;
-    const columns = some?.count ?? parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
+    const columns = some?.count ?? sumOf(parts, ({ shape }) => shape[0]!);
     const matrix = emptyMatrix(allocate, names.join(' and '), this.dtype, rows, columns);
     let column = 0;
     for (const tensor of parts) {

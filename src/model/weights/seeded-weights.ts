@@ -9,6 +9,7 @@
  * - final norm gains have either sign, so tied embeddings do not make a token its own likeliest successor.
  */
 
+import { sumOf } from '../../sum.ts';
 import {
   type Allocate,
   type Architecture,
@@ -214,7 +215,7 @@ export class SeededWeights implements ModelWeights {
   }
 
   #matrix(allocate: Allocate, tensor: string, rows: number, ranges: readonly ColumnRange[]): Matrix {
-    const columns = ranges.reduce((sum, range) => sum + range.columns, 0);
+    const columns = sumOf(ranges, (range) => range.columns);
     const key = this.#key(tensor);
     const matrix = emptyMatrix(allocate, tensor, this.dtype, rows, columns);
     const place = { first: 0, whole: pad4(columns) };

@@ -6,6 +6,7 @@
 import { copyBytes } from '../../copy-bytes.ts';
 import { invariant } from '../../errors.ts';
 import { roundUp } from '../../gpu/buffer-size.ts';
+import { sumOf } from '../../sum.ts';
 import {
   type Allocate,
   type Architecture,
@@ -27,8 +28,7 @@ const MOST_SHARED_BYTES = 2 ** 30;
 
 /** Bytes of the shared copy, in addition to the engines' own; null: too large to share. */
 export function sharedBytes(architecture: Architecture, dtype: WeightDtype): number | null {
-  const bytes =
-    stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
+  const bytes = stateBytes(architecture) + sumOf(piecesOf(architecture, dtype), ({ bytes }) => bytes);
   return bytes <= MOST_SHARED_BYTES ? bytes : null;
 }
 

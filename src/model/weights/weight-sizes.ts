@@ -2,6 +2,7 @@
 import { AdapterError } from '../../errors.ts';
 import type { AdapterReport } from '../../gpu/adapter-report.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
+import { sum } from '../../sum.ts';
 import { type Architecture, type Columns, pad4, type WeightDtype } from '../types.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
@@ -59,7 +60,7 @@ export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
     if (bytes > largest.bytes) largest = { name, bytes };
   }
   const heads = a.tieWordEmbeddings ? 1 : 2;
-  const embedding = pieces.reduce((sum, bytes) => sum + bytes, 0);
+  const embedding = sum(pieces);
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 

@@ -1,6 +1,7 @@
 /** Draws stacked bars and waterfalls. */
 import { formatChangeMs, formatMs } from '../../measure/format.ts';
-import { type StagesPiece, sumOf, type WaterfallPiece } from '../document.ts';
+import { sum } from '../../sum.ts';
+import type { StagesPiece, WaterfallPiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
 import {
   type Canvas,
@@ -19,7 +20,7 @@ import {
 
 export function stages(piece: StagesPiece): Markup {
   const summary = piece.bars
-    .map(({ name, values }) => `${name}: ${formatMs(sumOf(values))} ${piece.unit}`)
+    .map(({ name, values }) => `${name}: ${formatMs(sum(Object.values(values)))} ${piece.unit}`)
     .join('; ');
   return chart(piece.title, summary, (canvas) => drawStages(piece, canvas));
 }
@@ -27,7 +28,7 @@ export function stages(piece: StagesPiece): Markup {
 function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing {
   const left = canvas.narrow ? 0 : labelRoom(bars.map(({ name }) => name));
   const right = canvas.width - (canvas.narrow ? 8 : 70);
-  const longest = Math.max(...bars.map(({ values }) => sumOf(values)));
+  const longest = Math.max(...bars.map(({ values }) => sum(Object.values(values))));
   const scale = linearScale(longest, left, right, canvas.narrow ? 4 : 8);
   const row = canvas.narrow ? 54 : 44;
   const bottom = bars.length * row;

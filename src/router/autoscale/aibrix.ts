@@ -10,6 +10,7 @@
  * The Kubernetes rule is in k8s-hpa.ts.
  */
 import { z } from 'zod';
+import { sum } from '../../sum.ts';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
 import { TimeWindow, UpDownWindows } from './window.ts';
 
@@ -134,7 +135,7 @@ class Cooldown {
 
 /** The mean over the window of the engines' means; null if empty. Engines that reported nothing do not count. */
 function observed(window: TimeWindow, nowMs: number, { values }: RoleLoad): number | null {
-  if (values.length > 0) window.add(nowMs, values.reduce((sum, value) => sum + value, 0) / values.length);
+  if (values.length > 0) window.add(nowMs, sum(values) / values.length);
   return window.mean(nowMs);
 }
 

@@ -6,6 +6,7 @@
  * prophet are not implemented).
  */
 import { z } from 'zod';
+import { sumOf } from '../../sum.ts';
 import type { EngineRole } from '../engine-client.ts';
 import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
 
@@ -161,18 +162,16 @@ const decisions = (
 
 /** Combines intervals, weighting means by requests. */
 function together(all: readonly ServedLoad[]): ServedLoad {
-  const sum = (some: readonly ServedLoad[], value: (served: ServedLoad) => number) =>
-    some.reduce((total, served) => total + value(served), 0);
   const mean = (value: (served: ServedLoad) => number, some = all) =>
-    sum(some, (served) => served.requests * value(served)) /
+    sumOf(some, (served) => served.requests * value(served)) /
     Math.max(
       1,
-      sum(some, ({ requests }) => requests),
+      sumOf(some, ({ requests }) => requests),
     );
   // Answers of one token have no time between tokens.
   const longer = all.filter(({ itlMs }) => itlMs > 0);
   return {
-    requests: sum(all, ({ requests }) => requests),
+    requests: sumOf(all, ({ requests }) => requests),
     meanInputTokens: mean((served) => served.meanInputTokens),
     meanOutputTokens: mean((served) => served.meanOutputTokens),
     ttftMs: mean((served) => served.ttftMs),

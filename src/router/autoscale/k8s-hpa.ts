@@ -7,6 +7,7 @@
  * - scaling up adds 4 or doubles in 15 s, whichever is more
  */
 import { z } from 'zod';
+import { sum } from '../../sum.ts';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
 import { UpDownWindows } from './window.ts';
 
@@ -31,14 +32,14 @@ export function hpaEngines(
   { target, tolerance }: Pick<HpaParameters, 'target' | 'tolerance'>,
 ): number {
   if (values.length === 0) return engines;
-  const sum = values.reduce((total, value) => total + value, 0);
-  const ratio = sum / values.length / target;
+  const total = sum(values);
+  const ratio = total / values.length / target;
   const missing = Math.max(0, engines - values.length);
   const same = (r: number) => r >= 1 - tolerance && r <= 1 + tolerance;
   if (missing === 0) return same(ratio) ? engines : Math.ceil(withoutRoundingError(ratio * values.length));
   const all = values.length + missing;
   // Assumed values of engines without metrics never reverse the direction.
-  const cautious = (sum + (ratio < 1 ? missing * target : 0)) / all / target;
+  const cautious = (total + (ratio < 1 ? missing * target : 0)) / all / target;
   if (same(cautious) || (ratio < 1 && cautious > 1) || (ratio > 1 && cautious < 1)) return engines;
   const desired = Math.ceil(withoutRoundingError(cautious * all));
   return (cautious < 1 && desired > engines) || (cautious > 1 && desired < engines) ? engines : desired;
@@ -66,7 +67,7 @@ export class KubernetesHpa implements RoleScaler {
     const { target, minEngines, maxEngines } = this.#parameters;
     const n = load.engines;
     const desired = hpaEngines(load, this.#parameters);
-    const mean = load.values.reduce((sum, value) => sum + value, 0) / load.values.length;
+    const mean = sum(load.values) / load.values.length;
     const why =
       load.values.length > 0 ? `${Number(mean.toPrecision(4))} per engine, target ${target}` : 'no metrics';
     const stable = this.#stabilized(nowMs, n, { want: desired, why });

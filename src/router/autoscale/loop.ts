@@ -4,6 +4,7 @@
  */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
+import { sum } from '../../sum.ts';
 import type { EngineRole } from '../engine-client.ts';
 import type { EngineView } from '../plan.ts';
 import type { ScaleTarget } from '../scaling/plan.ts';
@@ -69,7 +70,7 @@ export class AutoscaleLoop {
     const role = (each: EngineRole): RoleDecision => {
       const { min, max } = this.#choice.bounds[each];
       const { engines, values } = loads[each];
-      const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+      const mean = sum(values) / values.length;
       const value = values.length === 0 ? null : mean;
       return { engines, metric: this.#label(each), value, ...within(Math.max(1, min), max, decided[each]) };
     };

@@ -1,4 +1,6 @@
 /** Measured turn times, for rules that use SLOs: of the fleet since the last tick, and of each engine in a window. */
+
+import { sum } from '../../sum.ts';
 import type { TurnResult } from '../turn-types.ts';
 import type { ServedLoad } from './types.ts';
 import { TimeWindow } from './window.ts';
@@ -33,8 +35,7 @@ export class ServedTurns {
     const turns = this.#since;
     this.#since = [];
     if (turns.length === 0) return null;
-    const mean = (values: readonly number[]): number =>
-      values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+    const mean = (values: readonly number[]): number => sum(values) / Math.max(1, values.length);
     return {
       requests: turns.length,
       meanInputTokens: mean(turns.map(({ prompt }) => prompt.promptTokens)),

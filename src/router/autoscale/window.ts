@@ -1,4 +1,5 @@
 /** The values of the last `seconds` seconds. Times are in milliseconds. */
+import { sumOf } from '../../sum.ts';
 export class TimeWindow {
   readonly #lengthMs: number;
   readonly #open: boolean;
@@ -19,7 +20,7 @@ export class TimeWindow {
   mean(atMs: number): number | null {
     this.#forget(atMs);
     const { length } = this.#values;
-    return length === 0 ? null : this.#values.reduce((sum, { value }) => sum + value, 0) / length;
+    return length === 0 ? null : sumOf(this.#values, ({ value }) => value) / length;
   }
 
   most(): number {
@@ -31,7 +32,7 @@ export class TimeWindow {
   }
 
   sum(): number {
-    return this.#values.reduce((sum, { value }) => sum + value, 0);
+    return sumOf(this.#values, ({ value }) => value);
   }
 
   #forget(atMs: number): void {

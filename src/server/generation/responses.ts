@@ -1,5 +1,6 @@
 /** Turns answers into a response: whole, or as server-sent events sent as fast as the client reads them. */
 
+import { sumOf } from '../../sum.ts';
 import { asHttpError, errorBody, HttpError } from '../http/http-error.ts';
 import { jsonResponse, safeJson } from '../http/json.ts';
 import type { AnswerEnd } from '../service.ts';
@@ -52,7 +53,7 @@ export async function completeResponse(
   const usage = usageOf(
     choices,
     answers.map(({ end }) => end),
-    answers.reduce((all, answer) => all + answer.pieces.length, 0),
+    sumOf(answers, (answer) => answer.pieces.length),
   );
   return jsonResponse(format.complete(head, answers, usage));
 }
@@ -61,7 +62,7 @@ export async function completeResponse(
 function usageOf(choices: readonly Choice[], ends: readonly AnswerEnd[], outputTokens: number): Usage {
   const ofPrompts = ends.filter((_, i) => choices[i]!.promptIndex !== choices[i - 1]?.promptIndex);
   const sum = (tokens: (prompt: AnswerEnd['prompt']) => number) =>
-    ofPrompts.reduce((all, { prompt }) => all + tokens(prompt), 0);
+    sumOf(ofPrompts, ({ prompt }) => tokens(prompt));
   return {
     promptTokens: sum(({ promptTokens }) => promptTokens),
     cachedTokens: sum(({ localHitTokens, pulledTokens }) => localHitTokens + pulledTokens),
@@ -125,7 +126,7 @@ async function* lines(
       if (!end) throw unended();
       return end;
     });
-    const outputTokens = sent.reduce((all, { tokens }) => all + tokens, 0);
+    const outputTokens = sumOf(sent, ({ tokens }) => tokens);
     if (parsed.includeUsage) yield line(format.usageChunk(head, usageOf(choices, ends, outputTokens)));
   } catch (error) {
     const known = asHttpError(error);

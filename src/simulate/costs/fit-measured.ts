@@ -6,6 +6,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
+import { sumOf } from '../../sum.ts';
 import type { ConcurrentWork } from './contention.ts';
 import { speedsOf } from './fit-speeds.ts';
 import { between, type SimulationCostsFile, stepMs } from './linear.ts';
@@ -192,8 +193,8 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   const line = fitNonNegative(
     prompts.map(({ steps }) => [
       steps.length,
-      sum(steps, ({ prefillTokens }) => prefillTokens),
-      sum(steps, ({ prefillContext }) => prefillContext),
+      sumOf(steps, ({ prefillTokens }) => prefillTokens),
+      sumOf(steps, ({ prefillContext }) => prefillContext),
     ]),
     prompts.map(msOf),
   );
@@ -225,8 +226,8 @@ function decodeMsWithPrompts(step: SimulationCostsFile['step'], mixed: readonly 
 
 /** Slope of a least-squares line through the origin, at least 0; null: no point determines it. */
 function slopeOf(points: readonly { x: number; y: number; weight?: number }[]): number | null {
-  const xx = sum(points, ({ x, weight = 1 }) => weight * x * x);
-  return xx > 0 ? Math.max(0, sum(points, ({ x, y, weight = 1 }) => weight * x * y) / xx) : null;
+  const xx = sumOf(points, ({ x, weight = 1 }) => weight * x * x);
+  return xx > 0 ? Math.max(0, sumOf(points, ({ x, y, weight = 1 }) => weight * x * y) / xx) : null;
 }
 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
@@ -250,8 +251,8 @@ function stepsByRows(
   const found = prompts.filter(afterPrefix);
   const reading = found.length > 0 ? found : prompts.filter(({ steps }) => steps.length > 1);
   const read = reading.map((point) => ({
-    x: sum(point.steps, ({ prefillTokens, prefillContext }) => prefillContext - own(prefillTokens)),
-    y: msOf(point) - sum(point.steps, ({ prefillTokens }) => between(single, prefillTokens, slope)),
+    x: sumOf(point.steps, ({ prefillTokens, prefillContext }) => prefillContext - own(prefillTokens)),
+    y: msOf(point) - sumOf(point.steps, ({ prefillTokens }) => between(single, prefillTokens, slope)),
   }));
   const context = slopeOf(read) ?? lineContext;
   return { byRows: single.map(([rows, ms]) => [rows, Math.max(0, ms - context * own(rows))]), context };
@@ -270,9 +271,9 @@ function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs
         return { repeats: point.ms.length, context: point.steps[0]!.decodeContext, ms: msOf(point) };
       });
     if (same.length === 0) break;
-    const repeats = sum(same, (point) => point.repeats);
-    const context = sum(same, (point) => point.repeats * point.context) / repeats;
-    alike.push({ same, context, ms: sum(same, (point) => point.repeats * point.ms) / repeats });
+    const repeats = sumOf(same, (point) => point.repeats);
+    const context = sumOf(same, (point) => point.repeats * point.context) / repeats;
+    alike.push({ same, context, ms: sumOf(same, (point) => point.repeats * point.ms) / repeats });
   }
   const around = alike.flatMap(({ same, context, ms }) =>
     same.map((point) => ({ x: point.context - context, y: point.ms - ms, weight: point.repeats })),
@@ -283,16 +284,13 @@ function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs
   return { decodesMs, contextMs };
 }
 
-const sum = <T>(all: readonly T[], value: (item: T) => number): number =>
-  all.reduce((total, item) => total + value(item), 0);
-
 function errorsOf(
   { step, decode_step }: SimulationCostsFile,
   points: readonly Point[],
 ): MeasuredCosts['worst'][] {
   return points.map((point) => {
     const costs = (point.role === 'decode' && decode_step) || step;
-    const predicted = point.steps.reduce((sum, shape) => sum + stepMs(costs, shape), 0);
+    const predicted = sumOf(point.steps, (shape) => stepMs(costs, shape));
     return { what: point.what, error: predicted / msOf(point) - 1 };
   });
 }

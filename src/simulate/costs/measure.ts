@@ -9,6 +9,7 @@ import { ConfigError } from '../../errors.ts';
 import { pairPool, smallestPool } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
+import { sumOf } from '../../sum.ts';
 import { ContentionMeter } from './contention.ts';
 import { fitted, type MeasuredCosts, type MeasuredHandover, type Point, ROLES } from './fit-measured.ts';
 import { MeasuringRequests, TokenCounts } from './measuring-requests.ts';
@@ -221,7 +222,7 @@ export class CostMeter {
       const { final } = await this.#requests.singleTurn(this.#cluster, tokens);
       const { pToD } = final.transfer;
       if (!counts || !pToD) continue;
-      const aroundMs = AROUND_READ.reduce((sum, stage) => sum + (final.stagesMs[stage] ?? 0), 0);
+      const aroundMs = sumOf(AROUND_READ, (stage) => final.stagesMs[stage] ?? 0);
       const { router = 0 } = final.stagesMs;
       this.#handovers.push({ routerMs: router, readMs: pToD.ms, aroundMs, bytes: pToD.bytes });
     }

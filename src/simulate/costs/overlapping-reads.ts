@@ -8,6 +8,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { foldStages } from '../../measure/spans/stages.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
+import { sumOf } from '../../sum.ts';
 import { CONTEXT } from './contention.ts';
 import { type MeasuredTurn, type MeasuringRequests, msPerToken, TokenCounts } from './measuring-requests.ts';
 
@@ -182,9 +183,9 @@ function stepGroups(tokenMs: readonly number[], handed: readonly Handover[]): St
     const fromMs = tokenMs[i - 1];
     if (fromMs === undefined || toMs <= fromMs) continue;
     const touched = handed.filter((handover) => handover.fromMs < toMs && handover.toMs > fromMs);
-    const prefillMs = handed.reduce((ms, { prefillMs: [from, to] }) => {
-      return ms + Math.max(0, Math.min(to, toMs) - Math.max(from, fromMs));
-    }, 0);
+    const prefillMs = sumOf(handed, ({ prefillMs: [from, to] }) =>
+      Math.max(0, Math.min(to, toMs) - Math.max(from, fromMs)),
+    );
     const before = groups.at(-1);
     const complete = !touched.some(cut);
     const last = touched.at(-1) ?? null;

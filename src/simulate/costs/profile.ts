@@ -4,6 +4,7 @@
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
+import { sumOf } from '../../sum.ts';
 import { prefillSteps } from './shapes.ts';
 import type { SimulationCosts } from './types.ts';
 
@@ -28,10 +29,10 @@ export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfil
   const prefill = fitNonNegative(
     prefills.map((steps) => [
       1,
-      steps.reduce((sum, { prefillTokens, decodes }) => sum + prefillTokens + decodes, 0),
-      steps.reduce((sum, { prefillContext, decodeContext }) => sum + prefillContext + decodeContext, 0),
+      sumOf(steps, ({ prefillTokens, decodes }) => prefillTokens + decodes),
+      sumOf(steps, ({ prefillContext, decodeContext }) => prefillContext + decodeContext),
     ]),
-    prefills.map((steps) => positive(steps.reduce((sum, shape) => sum + costs.stepMs(shape, place), 0))),
+    prefills.map((steps) => positive(sumOf(steps, (shape) => costs.stepMs(shape, place)))),
   );
   const [stepMs, tokenMs, contextMs] = prefill.coefficients as [number, number, number];
   const byBytes = (msOf: (bytes: number, tokens: number) => number) => {

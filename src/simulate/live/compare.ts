@@ -1,6 +1,7 @@
 /** Serves the same load with several policies, each on a fleet of its own, to the end: nothing but the policy differs. */
 import type { RoutingName } from '../../config/routing.ts';
 import { quantile } from '../../measure/statistics.ts';
+import { sum } from '../../sum.ts';
 import { Collector } from '../results/collector.ts';
 import { simulateOnce } from '../run.ts';
 import type { SimulationSettings } from '../settings.ts';
@@ -79,15 +80,14 @@ function policyOf(policy: RoutingName, collector: Collector, stopped: number | n
   const ends = Array.from(starts, (startMs, i) => ({ endMs: startMs + latencies[i]!, ttftMs: ttfts[i]! }));
   for (const sample of ends.sort((a, b) => a.endMs - b.endMs)) window.add(sample);
   window.until(lastEndMs);
-  const sum = (key: Parameters<typeof collector.column>[0]): number =>
-    collector.column(key).reduce((total, value) => total + value, 0);
-  const prompt = Math.max(1, sum('promptTokens'));
+  const total = (key: Parameters<typeof collector.column>[0]): number => sum(collector.column(key));
+  const prompt = Math.max(1, total('promptTokens'));
   return {
     ...{ policy, requests: count, failed },
     p50Ms: count > 0 ? quantile([...ttfts], 0.5) : null,
     p99Ms: count > 0 ? quantile([...ttfts], 0.99) : null,
-    hit: sum('localHitTokens') / prompt,
-    pulled: sum('pulledTokens') / prompt,
+    hit: total('localHitTokens') / prompt,
+    pulled: total('pulledTokens') / prompt,
     ...{ endMs: lastEndMs, stopped, points: window.points },
   };
 }

@@ -3,6 +3,7 @@
  * queue. The time is therefore cut into batches (batch means), and the differences between these show how many
  * independent draws the requests are worth.
  */
+import { sumOf } from '../../sum.ts';
 
 /** Requests that arrived within one stretch of time, and those of them that kept the SLO. */
 export interface Batch {
@@ -70,7 +71,7 @@ function deviations(batches: readonly Batch[]): number[] {
 
 function varianceOf(values: readonly number[]): number {
   const n = values.length;
-  return n > 1 ? (n / (n - 1)) * values.reduce((sum, value) => sum + value * value, 0) : 0;
+  return n > 1 ? (n / (n - 1)) * sumOf(values, (value) => value * value) : 0;
 }
 
 /** Student's t at 97.5%, by the Cornish-Fisher expansion: within 0.5% from 4 degrees of freedom on. */

@@ -1,4 +1,6 @@
 /** The load of a planned fleet: the first requests of a workload, at a given mean rate. */
+
+import { sumOf } from '../../sum.ts';
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -19,7 +21,7 @@ export interface PlannedLoad {
 }
 
 const turnsOf = (conversations: readonly BenchConversation[]): number =>
-  conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+  sumOf(conversations, ({ turns }) => turns.length);
 
 /** Conversations that arrive with exponential gaps: the same draws at every rate. */
 export function conversationLoad(conversations: readonly BenchConversation[], thinkMs: number): PlannedLoad {

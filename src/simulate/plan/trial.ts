@@ -2,6 +2,7 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { Collector } from '../results/collector.ts';
 import { type SimulatedRun, verdictOfRun } from '../results/outcome.ts';
 import type { Slo as Limits } from '../results/summary.ts';
@@ -147,7 +148,7 @@ async function simulateWarm(
   const dueMs = sampled.kind === 'trace' ? soonestMs(sampled.turns) : null;
   const dueIn = (fromMs: number, untilMs: number): number =>
     dueMs
-      ? dueMs.reduce((count, ms) => count + Number(ms >= fromMs && ms <= untilMs), 0)
+      ? sumOf(dueMs, (ms) => Number(ms >= fromMs && ms <= untilMs))
       : (trial.perSecond * (untilMs - fromMs)) / 1000;
   const runs: CountedRun[] = [];
   const all = { requests: 0, stayMs: 0 };
@@ -281,17 +282,16 @@ function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
     const shares = engines
       .filter((engine) => engine.role === role)
       .map(({ meter }) => meter.mean()?.busy ?? 0);
-    return shares.reduce((sum, share) => sum + share, 0) / Math.max(1, shares.length);
+    return sum(shares) / Math.max(1, shares.length);
   };
   return { prefill: mean('prefill'), decode: mean('decode') };
 }
 
 function outcomeOf(trial: Trial, withWarmUp: number, runs: readonly CountedRun[], slo: Slo): Outcome {
   const batches = runs.flatMap((run) => run.batches);
-  const sum = (value: (run: CountedRun) => number): number =>
-    runs.reduce((total, run) => total + value(run), 0);
-  const good = batches.reduce((total, batch) => total + batch.good, 0);
-  const countedMs = sum((run) => run.countedMs);
+  const total = (value: (run: CountedRun) => number): number => sumOf(runs, value);
+  const good = sumOf(batches, (batch) => batch.good);
+  const countedMs = total((run) => run.countedMs);
   const { verdict } = runs.reduce((worst, run) => (run.score > worst.score ? run : worst));
   const share = shareOfBatches(batches);
   return {
@@ -300,21 +300,21 @@ function outcomeOf(trial: Trial, withWarmUp: number, runs: readonly CountedRun[]
     share,
     interval: shareInterval(batches),
     batches,
-    counted: batches.reduce((total, { counted }) => total + counted, 0),
+    counted: sumOf(batches, ({ counted }) => counted),
     missed: {
-      ttft: sum(({ missed }) => missed.ttft),
-      tpot: sum(({ missed }) => missed.tpot),
-      failed: sum(({ missed }) => missed.failed),
+      ttft: total(({ missed }) => missed.ttft),
+      tpot: total(({ missed }) => missed.tpot),
+      failed: total(({ missed }) => missed.failed),
     },
     ttftMs: quantilesOf(runs.flatMap(({ ttfts }) => ttfts)),
     tpotMs: quantilesOf(runs.flatMap(({ tpots }) => tpots)),
     goodPerSecond: countedMs > 0 ? (1000 * good) / countedMs : 0,
-    due: sum(({ due }) => due),
+    due: total(({ due }) => due),
     countedMs,
     verdict,
     busy: {
-      prefill: sum(({ busy }) => busy.prefill) / runs.length,
-      decode: sum(({ busy }) => busy.decode) / runs.length,
+      prefill: total(({ busy }) => busy.prefill) / runs.length,
+      decode: total(({ busy }) => busy.decode) / runs.length,
     },
     // Without a limit of TTFT, requests that wait miss nothing: the fleet must be STABLE.
     met: share >= slo.attainment && (slo.ttftMs === null ? verdict === 'STABLE' : verdict !== 'OVERLOADED'),

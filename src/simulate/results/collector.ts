@@ -2,6 +2,7 @@
 import { invariant } from '../../errors.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
+import { sum } from '../../sum.ts';
 
 /** One request that succeeded. */
 export interface ServedRequest {
@@ -124,7 +125,7 @@ export class Collector {
     const starts = this.column('startMs');
     const latencies = this.column('latencyMs').filter((_, i) => starts[i]! >= fromMs);
     if (arrived === 0 || latencies.length === 0) return 0;
-    const latencyMs = latencies.reduce((sum, ms) => sum + ms, 0) / latencies.length;
+    const latencyMs = sum(latencies) / latencies.length;
     return (turns * latencyMs + thinkMs) / arrived;
   }
 

@@ -3,6 +3,7 @@ import { engineSpecs } from '../../fleet/options.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { describeSamples } from '../../measure/statistics.ts';
+import { sum, sumOf } from '../../sum.ts';
 import type { StoreOutcome } from '../store.ts';
 import type { TierOutcome } from '../tiers.ts';
 import { tpotOf } from './collector.ts';
@@ -23,11 +24,11 @@ export function summarise(
   slo: Slo,
 ): SimulatedArm {
   const [first] = runs as [RunOutcome];
-  const sum = (key: Column): number => sumOf(runs, ({ columns }) => totalOf(columns[key]));
+  const total = (key: Column): number => sumOf(runs, ({ columns }) => sum(columns[key]));
   const served = servedIn(runs, slo);
-  const promptTokens = sum('promptTokens');
-  const localHitTokens = sum('localHitTokens');
-  const pulledTokens = sum('pulledTokens');
+  const promptTokens = total('promptTokens');
+  const localHitTokens = total('localHitTokens');
+  const pulledTokens = total('pulledTokens');
   return {
     label,
     mode: options.mode,
@@ -43,15 +44,15 @@ export function summarise(
     latency_ms: describeSamples(all(runs, 'latencyMs')),
     by_seed: runs.map((run) => seedFacts(run, runs.length === 1 ? served : servedIn([run], slo))),
     requests_per_second: served.requests_per_second,
-    output_tokens_per_second: perSecondOf(runs, sum('outputTokens')),
+    output_tokens_per_second: perSecondOf(runs, total('outputTokens')),
     goodput: served.goodput,
     prompt_tokens: promptTokens,
     local_hit_tokens: localHitTokens,
     pulled_tokens: pulledTokens,
     computed_tokens: promptTokens - localHitTokens - pulledTokens,
-    output_tokens: sum('outputTokens'),
-    bytes_p_to_d: sum('bytesPToD'),
-    bytes_d_to_p: sum('bytesDToP'),
+    output_tokens: total('outputTokens'),
+    bytes_p_to_d: total('bytesPToD'),
+    bytes_d_to_p: total('bytesDToP'),
     engine_hours: sumOf(runs, paidMs) / 3_600_000,
     transfers: transfersOf(runs),
     preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
@@ -97,11 +98,6 @@ function perSecondOf(runs: readonly RunOutcome[], n: number): number {
   const simulatedMs = simulatedMsOf(runs);
   return simulatedMs > 0 ? (1000 * n) / simulatedMs : 0;
 }
-
-const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
-  values.reduce((sum, value) => sum + of(value), 0);
-
-const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
 /** Engine time that is paid for, ms: start-ups count, finished or not; time before the requests that count does not. */
 const paidMs = ({ engines, startingMs, fromMs, endMs }: RunOutcome): number =>
@@ -195,33 +191,32 @@ function faultsOf(runs: readonly RunOutcome[]): SimulatedArm['faults'] {
 function storeOf(runs: readonly RunOutcome[]): SimulatedArm['store'] {
   const [first] = runs as [RunOutcome];
   if (!first.store) return null;
-  const sum = (value: (store: StoreOutcome) => number): number => sumOf(runs, ({ store }) => value(store!));
+  const total = (value: (store: StoreOutcome) => number): number => sumOf(runs, ({ store }) => value(store!));
   const { slots, blocks, blockBytes } = first.store;
   return {
     ...{ slots, blocks, block_bytes: blockBytes },
-    lookups: sum(({ counters }) => counters.lookups),
-    hits: sum(({ counters }) => counters.hits),
-    stored: sum(({ counters }) => counters.stored),
-    evicted: sum(({ counters }) => counters.evicted),
-    refused: sum(({ counters }) => counters.refused),
-    loads: sum(({ engines }) => engines.loads),
-    failed_loads: sum(({ engines }) => engines.failedLoads),
-    loaded_tokens: sum(({ engines }) => engines.loadedTokens),
-    load_ms: sum(({ engines }) => engines.loadMs),
-    save_ms: sum(({ engines }) => engines.saveMs),
-    bytes_to_p: sum(({ bytesToP }) => bytesToP),
-    bytes_to_d: sum(({ bytesToD }) => bytesToD),
-    bytes_saved: sum(({ engines }) => engines.savedBytes),
-    two_hop_bytes: sum(({ engines }) => engines.twoHopBytes),
-    unanswered: sum(({ engines }) => engines.unanswered),
+    lookups: total(({ counters }) => counters.lookups),
+    hits: total(({ counters }) => counters.hits),
+    stored: total(({ counters }) => counters.stored),
+    evicted: total(({ counters }) => counters.evicted),
+    refused: total(({ counters }) => counters.refused),
+    loads: total(({ engines }) => engines.loads),
+    failed_loads: total(({ engines }) => engines.failedLoads),
+    loaded_tokens: total(({ engines }) => engines.loadedTokens),
+    load_ms: total(({ engines }) => engines.loadMs),
+    save_ms: total(({ engines }) => engines.saveMs),
+    bytes_to_p: total(({ bytesToP }) => bytesToP),
+    bytes_to_d: total(({ bytesToD }) => bytesToD),
+    bytes_saved: total(({ engines }) => engines.savedBytes),
+    two_hop_bytes: total(({ engines }) => engines.twoHopBytes),
+    unanswered: total(({ engines }) => engines.unanswered),
     tiers: tiersOf(runs.map(({ store }) => store!)),
   };
 }
 
 function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['store']>['tiers'] {
   const [{ blocks, tiers: below }] = stores as [StoreOutcome];
-  const total = (value: (store: StoreOutcome) => number): number =>
-    stores.reduce((sum, one) => sum + value(one), 0);
+  const total = (value: (store: StoreOutcome) => number): number => sumOf(stores, value);
   const lower = below.map(({ medium, blocks }, i) => {
     const of = (value: (counters: TierOutcome['counters']) => number): number =>
       total(({ tiers }) => value(tiers[i]!.counters));
@@ -233,7 +228,7 @@ function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['sto
     };
   });
   // A raised block is no hit if a block before it was not raised.
-  const cameUp = lower.reduce((sum, { hits }) => sum + hits, 0);
+  const cameUp = sumOf(lower, ({ hits }) => hits);
   const memory = {
     ...{ tier: 'memory' as const, blocks, hits: total(({ counters: { hits, raised } }) => hits - raised) },
     ...{ written: total(({ counters }) => counters.stored) - cameUp, left_out: 0, expired: null },

@@ -9,6 +9,7 @@ import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { quantile } from '../../measure/statistics.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
+import { sum, sumOf } from '../../sum.ts';
 import type { PastRouting } from '../replayed-routing.ts';
 import { type SimulatedArmPlan, type SimulationWorld, serveLoad, simulateOnce } from '../run.ts';
 import { Collector, keyOf } from './collector.ts';
@@ -136,9 +137,6 @@ async function serveReal(
   return collector;
 }
 
-const sum = (values: ArrayLike<number>): number =>
-  Array.from(values).reduce((total, value) => total + value, 0);
-
 /** The compared figures of one run. */
 function figuresOf(
   collector: Collector,
@@ -208,7 +206,7 @@ function perRequest(real: readonly Collector[], simulated: readonly Collector[])
     return realMs === undefined ? [] : [[realMs, ms] as const];
   });
   if (pairs.length === 0) return { mape: 0, r: null };
-  const mape = pairs.reduce((total, [a, b]) => total + Math.abs(b / a - 1), 0) / pairs.length;
+  const mape = sumOf(pairs, ([a, b]) => Math.abs(b / a - 1)) / pairs.length;
   return { mape, r: correlation(pairs) };
 }
 
@@ -284,8 +282,8 @@ function asCounted(one: Collector, other: Collector): { both: number; same: numb
 /** Pearson's r; null if one side does not vary. */
 function correlation(pairs: readonly (readonly [number, number])[]): number | null {
   const n = pairs.length;
-  const meanA = pairs.reduce((total, [a]) => total + a, 0) / n;
-  const meanB = pairs.reduce((total, [, b]) => total + b, 0) / n;
+  const meanA = sumOf(pairs, ([a]) => a) / n;
+  const meanB = sumOf(pairs, ([, b]) => b) / n;
   let [ab, aa, bb] = [0, 0, 0];
   for (const [a, b] of pairs) {
     ab += (a - meanA) * (b - meanB);

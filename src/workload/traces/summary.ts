@@ -1,5 +1,6 @@
 /** Summarises a trace: lengths, times, conversations, and what can be reused. Keeps a few numbers a request. */
 import { quantileSorted } from 'simple-statistics';
+import { sum } from '../../sum.ts';
 import { contentKind, IdSet } from './content.ts';
 import type { TraceRequest, TraceTurn } from './types.ts';
 
@@ -164,8 +165,6 @@ export class TraceMeter {
     return found;
   }
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
 
 function spread(numbers: readonly number[]): Spread {
   const sorted = numbers.toSorted((a, b) => a - b);

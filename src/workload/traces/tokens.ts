@@ -1,6 +1,7 @@
 /** The tokens of a trace's prompts and answers: the same content has the same tokens, whatever the block size. */
 import { ConfigError } from '../../errors.ts';
 import { mix } from '../../seeded.ts';
+import { sumOf } from '../../sum.ts';
 import { LOWEST_TOKEN_ID } from '../random-conversations.ts';
 import type { Segment } from './types.ts';
 
@@ -42,8 +43,7 @@ export class TraceTokens {
   }
 }
 
-export const lengthOf = (segments: readonly Segment[]): number =>
-  segments.reduce((sum, { length }) => sum + length, 0);
+export const lengthOf = (segments: readonly Segment[]): number => sumOf(segments, ({ length }) => length);
 
 /** The tokens [from, to) of a sequence, both within it. */
 export function sliceSegments(segments: readonly Segment[], from: number, to: number): Segment[] {

@@ -1,4 +1,5 @@
 /** From a sweep's points: where pulling begins to win, and what a threshold costs. No DOM. */
+import { sumOf } from '../../../../src/sum.ts';
 
 /** The time to get the KV of this many tokens either way, milliseconds. */
 export interface CrossoverPoint {
@@ -18,7 +19,7 @@ export function regretMs(point: CrossoverPoint, threshold: number): number {
 }
 
 export const totalRegretMs = (points: readonly CrossoverPoint[], threshold: number): number =>
-  points.reduce((sum, point) => sum + regretMs(point, threshold), 0);
+  sumOf(points, (point) => regretMs(point, threshold));
 
 /**
  * The number of tokens from which pulling is faster, by linear interpolation between the points. 'never': pulling is not

@@ -10,6 +10,7 @@ import type { WarmedUp } from '../../../model/runner.ts';
 import type { ModelWeights } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
+import { sumOf } from '../../../sum.ts';
 
 /**
  * Tokens per sequence of a case in a round. Excluded steps: those that prefill, the first one after them, and those after
@@ -56,7 +57,7 @@ export async function engineAlone(
   const longest = longestOf(cases);
   if (maxModelLen < longest)
     throw new ConfigError(`${name} goes up to ${maxModelLen} tokens: wanted ${longest}`);
-  const tokens = cases.reduce((sum, { context, sequences }) => sum + sequences * (context + DECODE_STEPS), 0);
+  const tokens = sumOf(cases, ({ context, sequences }) => sequences * (context + DECODE_STEPS));
   const numBlocks = 1 + Math.ceil((tokens + 2 * promptTokens) / BLOCK_SIZE) + 16;
   const limits = {
     maxNumBatchedTokens: promptTokens,

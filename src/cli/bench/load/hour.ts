@@ -9,6 +9,7 @@ import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { FaultKind } from '../../../faults/schedule.ts';
 import { quantile } from '../../../measure/statistics.ts';
 import { seededGenerator } from '../../../seeded.ts';
+import { sum, sumOf } from '../../../sum.ts';
 import { growth, type MemoryMark, type MemoryMarks } from '../server-memory.ts';
 import {
   type Answer,
@@ -114,12 +115,12 @@ class Hour {
     const [strikes, ...clients] = Array.from({ length: 1 + CLIENTS }, (_, i) => seededGenerator(seed, i));
     const begun = performance.now();
     const tell = setInterval(() => {
-      const struck = sumOf(Object.values(this.#struck));
+      const struck = sum(Object.values(this.#struck));
       onProgress(
         Math.min(seconds, (performance.now() - begun) / 1000),
         this.#requests,
         struck,
-        sumOf(Object.values(this.#faults)),
+        sum(Object.values(this.#faults)),
       );
     }, 1000);
     const marks: MemoryMark[] = [];
@@ -172,7 +173,7 @@ class Hour {
 
   /** Engines that were made to end so far. */
   #ended(): number {
-    return ENDING.reduce((sum, kind) => sum + (this.#struck[kind] ?? 0), 0);
+    return sumOf(ENDING, (kind) => this.#struck[kind] ?? 0);
   }
 
   #fault(what: string): void {
@@ -294,9 +295,6 @@ class Hour {
     }
   }
 }
-
-const sumOf = (counts: readonly (number | undefined)[]): number =>
-  counts.reduce<number>((sum, count) => sum + (count ?? 0), 0);
 
 const at = (samples: readonly number[], q: number): number | null =>
   samples.length === 0 ? null : quantile(samples, q);

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { EngineDeadError } from '../../../errors.ts';
+import { sum, sumOf } from '../../../sum.ts';
 import { ServerMemory } from '../server-memory.ts';
 
 const MAX_TOKENS = 8;
@@ -184,7 +185,7 @@ export async function startServer(
 async function metric(url: string, name: string, labels = ''): Promise<number> {
   const { body } = await send(`${url}/metrics`, '', { method: 'GET' });
   const lines = body.split('\n').filter((line) => line.startsWith(name) && line.includes(labels));
-  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+  return sumOf(lines, (line) => Number(line.slice(line.lastIndexOf(' ') + 1)));
 }
 
 export const memoryOf = (child: ChildProcess, urls: Urls): ServerMemory =>
@@ -192,7 +193,7 @@ export const memoryOf = (child: ChildProcess, urls: Urls): ServerMemory =>
     const bytes = [urls.prefill, urls.decode].map((url) =>
       metric(url, 'kvferry:memory_bytes', `kind="${kind}"`),
     );
-    return (await Promise.all(bytes)).reduce((sum, each) => sum + each, 0);
+    return sum(await Promise.all(bytes));
   });
 
 /** What is still in use after holds should have expired, one sentence each. */

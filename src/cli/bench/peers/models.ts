@@ -8,6 +8,7 @@ import { ConfigError } from '../../../errors.ts';
 import { median } from '../../../measure/statistics.ts';
 import { loadWeights } from '../../../model/load.ts';
 import { nodePlatform } from '../../../platform/node.ts';
+import { sum } from '../../../sum.ts';
 import { left, plainStyle, renderTable, right } from '../../output/table.ts';
 import { type Answer, promptOf } from '../engine/alone.ts';
 import { type AnswererName, answerers } from './answerers.ts';
@@ -136,7 +137,7 @@ export function modelTable(model: string, figures: readonly ModelFigure[]): stri
       median(answers.map((each) => each[of])).toFixed(0),
       ours ? `${median(answers.map((each, i) => ours[i]![of] / each[of])).toFixed(2)}x` : '-',
     ];
-    const all = ANSWER * AT_ONCE.reduce((sum, count) => sum + count, 0);
+    const all = ANSWER * sum(AT_ONCE);
     return [
       answerer,
       ...cells('prefill'),

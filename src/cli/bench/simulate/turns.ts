@@ -1,5 +1,6 @@
 /** Turns for timing a simulation: a trace's, read at once, or generated ones, on demand. */
 import { parseRunConfig } from '../../../config/run.ts';
+import { sumOf } from '../../../sum.ts';
 import { Random } from '../../../workload/random.ts';
 import { traceTurns } from '../../../workload/traces/turns.ts';
 import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
@@ -47,7 +48,7 @@ export function* generatedTurns(
         ...{ index, line: index + 1, conversationId: `c${conversation}`, turn, prompt, answer: [answer] },
         arrival:
           turn === 1 ? { kind: 'at', ms: atMs } : { kind: 'after', index: index - 1, thinkMs: THINK_MS },
-        inputTokens: prompt.reduce((sum, segment) => sum + segment.length, 0),
+        inputTokens: sumOf(prompt, (segment) => segment.length),
         outputTokens: answer.length,
       };
       index++;
