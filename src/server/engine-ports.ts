@@ -17,6 +17,8 @@ export class EnginePorts {
   readonly #ports: Ports;
   readonly #log: ServerLog;
   readonly #byName = new Map<string, EnginePort>();
+  /** The port that each name had last, also of engines that left. */
+  readonly #lastNumbers = new Map<string, number>();
   /** The last of the queued openings and closings, which run one at a time. */
   #last: Promise<unknown> = Promise.resolve();
   #stop = () => {};
@@ -32,7 +34,7 @@ export class EnginePorts {
     const all = new EnginePorts(open, ports, log);
     const engines = cluster.engines.map(({ name, role }) => ({ name, role }));
     const numbers = enginePorts(engines, ports);
-    for (const [i, { name }] of engines.entries()) all.#byName.set(name, await open(name, numbers[i]!));
+    for (const [i, { name }] of engines.entries()) all.#opened(name, await open(name, numbers[i]!));
     all.#stop = cluster.onNotice((notice) => {
       if (notice.kind === 'joined') all.#inTurn(() => all.#joined(notice.name, notice.role));
       else if (notice.kind === 'left') all.#inTurn(() => all.#left(notice.name));
@@ -54,13 +56,19 @@ export class EnginePorts {
     this.#stop();
   }
 
-  /** Opens the role's first port plus the engine's number if that port is free, else any free port. */
+  /** Opens the name's last port, or the role's first port plus the engine's number, if that is free, else any free port. */
   async #joined(name: string, role: EngineRole): Promise<void> {
     const [first = 0, ...others] = this.#ports[role];
-    const wanted = first === 0 || others.length > 0 ? 0 : first + Number(/\d+$/.exec(name)?.[0] ?? 0);
+    const fresh = first === 0 || others.length > 0 ? 0 : first + Number(/\d+$/.exec(name)?.[0] ?? 0);
+    const wanted = this.#lastNumbers.get(name) ?? fresh;
     const port = await this.#open(name, wanted).catch(() => this.#open(name, 0));
-    this.#byName.set(name, port);
+    this.#opened(name, port);
     this.#log.note(`${name} listens on ${port.url}`);
+  }
+
+  #opened(name: string, port: EnginePort): void {
+    this.#byName.set(name, port);
+    this.#lastNumbers.set(name, Number(new URL(port.url).port || 80));
   }
 
   async #left(name: string): Promise<void> {
