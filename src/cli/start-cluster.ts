@@ -2,19 +2,28 @@
 import { leastMemory } from '../fleet/memory-needs.ts';
 import { countEngines } from '../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
+import { neverOffered } from '../router/next-turn-hold.ts';
 import type { CommandContext } from './deps.ts';
 import type { PullPolicySetting } from './options/pull-policy.ts';
 import { formatBytes, formatSeconds } from './output/format.ts';
 import type { Progress } from './output/progress.ts';
 
-/** A line with the engines, model, adapter and the least memory needed. */
-export async function startingLine(
+/** A line with the engines, model, adapter and the least memory needed; and one if its TTL turns pulling back off. */
+export async function tellStart(
   options: ClusterOptions,
   adapterName: string,
+  progress: Progress,
   { backend }: CommandContext['deps'],
-): Promise<string> {
+): Promise<void> {
   const { total } = leastMemory(options, await backend.architecture(options.model));
-  return `starting ${countEngines(options)} with ${options.model} on ${adapterName}: ${formatBytes(total)} at least`;
+  progress.line(
+    `starting ${countEngines(options)} with ${options.model} on ${adapterName}: ${formatBytes(total)} at least`,
+  );
+  const { decoderTtlMs } = options.connector.nixl;
+  if (options.mode === 'bidirectional' && neverOffered(decoderTtlMs))
+    progress.line(
+      `nothing will be pulled back: --ttl is ${decoderTtlMs / 1000} s, and D does not offer KV in the last 5 s before it expires; give more than 5 s`,
+    );
 }
 
 /** The caller must close the cluster. Rejects, with nothing left running, if the user interrupts or the policy cannot be applied. */
@@ -25,7 +34,7 @@ export async function startCluster(
   progress: Progress,
   { deps, signal }: CommandContext,
 ): Promise<Cluster> {
-  progress.line(await startingLine(options, adapterName, deps));
+  await tellStart(options, adapterName, progress, deps);
   const cluster = await deps.backend.startCluster(options);
   try {
     signal.throwIfAborted();

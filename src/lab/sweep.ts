@@ -9,6 +9,7 @@ import type { PullPolicyName } from '../config/kv-transfer.ts';
 import { cacheGroups, handedOverBlocks } from '../engine/kv-cache-spec.ts';
 import { ConfigError, InternalError, RequestError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
+import { neverOffered } from '../router/next-turn-hold.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
 import { sumOf } from '../sum.ts';
@@ -74,8 +75,9 @@ export function sweepTurns({ links, localHits, contexts, rounds, ways }: SweepPl
 /** Throws ConfigError if a point does not fit the cluster. */
 export function checkPlan(
   plan: SweepPlan,
-  options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
+  options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode' | 'connector'>,
 ): void {
+  if (plan.ways.includes('pull')) checkOffered(options);
   const { maxModelLen, blockSize, prefill, decode } = options;
   const longest = Math.max(...plan.contexts) + Math.max(...plan.localHits) + plan.newTokens + 2;
   if (longest > maxModelLen) {
@@ -263,6 +265,15 @@ function sampleOf({ ttftMs, prompt, transfer }: TurnResult): SweepSample {
 
 const NOT_OFFERED =
   'nothing was offered to P (D does not offer KV in the last 5 s before it expires: give a --ttl above 5 s)';
+
+/** Throws ConfigError if D would offer nothing to P, so that no pull can be measured. */
+export function checkOffered({ connector }: Pick<ClusterOptions, 'connector'>): void {
+  const { decoderTtlMs } = connector.nixl;
+  if (neverOffered(decoderTtlMs))
+    throw new ConfigError(
+      `--ttl is ${decoderTtlMs / 1000} s, and D does not offer KV in the last 5 s before it expires: give more than 5 s, so that pulls can be measured`,
+    );
+}
 
 /** Throws RequestError if the turn pulled other tokens than planned; the cluster's settings are the cause. */
 function checkPulled(way: SweepWay, { prompt }: TurnResult, contextTokens: number): void {

@@ -21,6 +21,9 @@ export interface HeldForNextTurn {
   returned?: boolean;
 }
 
+/** Whether holds with this TTL are never offered, so that nothing is pulled back. */
+export const neverOffered = (ttlMs: number): boolean => ttlMs <= LEAST_MARGIN_MS;
+
 /** When the hold is no longer offered, in milliseconds on the clock of `atMs`. */
 export function offeredUntilMs({ params, atMs }: HeldForNextTurn): number {
   const { remote_blocks_expiry_time: expirySeconds } = params;

@@ -176,6 +176,16 @@ describe('kvferry calibrate', () => {
     expect(world.clusters).toHaveLength(0);
   });
 
+  it('refuses a --ttl with which D offers nothing before anything starts, as a sweep does', async () => {
+    for (const command of ['calibrate c.json', 'sweep', 'sweep --mode bidirectional']) {
+      const { code, world } = await kvferry(`${command} --ttl 5`);
+      expect([command, code]).toEqual([command, 2]);
+      expect(world.err()).toMatch(/--ttl is 5 s, and D does not offer KV .* give more than 5 s/);
+      expect(world.clusters).toHaveLength(0);
+    }
+    expect((await kvferry('sweep --mode unidirectional --ttl 5 --context 32 --rounds 1')).code).toBe(0);
+  });
+
   it('includes the current threshold in the expected regret', async () => {
     const { world } = await kvferry('calibrate --threshold 200 --json all.json');
     const { expected_regret } = JSON.parse(world.files.get('all.json')!);

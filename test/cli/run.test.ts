@@ -94,6 +94,18 @@ describe('kvferry run', () => {
     });
   });
 
+  test('says if nothing will be pulled back because of --ttl', async () => {
+    for (const [options, told] of [
+      [['--ttl', '5'], true],
+      [['--ttl', '5.5'], false],
+      [['--ttl', '5', '--mode', 'unidirectional'], false],
+    ] as const) {
+      const world = fakeWorld();
+      expect(await main([...short, ...options], world.deps)).toBe(0);
+      expect(world.err().includes('nothing will be pulled back: --ttl is 5 s')).toBe(told);
+    }
+  });
+
   test('passes options to the cluster', async () => {
     const world = fakeWorld();
     const options = [

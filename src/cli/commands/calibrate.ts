@@ -9,6 +9,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
+import { checkOffered } from '../../lab/sweep.ts';
 import { parseBenchReport } from '../../measure/schemas/report-kinds.ts';
 import { fitReport } from '../../simulate/costs/fit-report.ts';
 import { CostMeter, LEAST_ROUNDS, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
@@ -82,6 +83,7 @@ async function calibrateCommand(
     ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
     mode: 'bidirectional' as const,
   };
+  checkOffered(options);
   const progress = createProgress(deps);
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);

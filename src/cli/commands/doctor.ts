@@ -10,7 +10,7 @@ import type { CopyRateFinding } from '../doctor/doctor-types.ts';
 import type { CommandSpec } from '../options/arguments.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { createProgress, type Progress } from '../output/progress.ts';
-import { startingLine } from '../start-cluster.ts';
+import { tellStart } from '../start-cluster.ts';
 
 export const doctorSpec: CommandSpec = {
   usage: 'doctor',
@@ -60,7 +60,7 @@ async function tryEngines(
     const architecture = await deps.backend.architecture(config.model);
     const { name, software } = await deps.backend.useAdapter(config.adapter);
     const options = clusterOptions(config, architecture, software);
-    progress.line(await startingLine(options, name, deps));
+    await tellStart(options, name, progress, deps);
     const cluster = await deps.backend.startCluster(options);
     try {
       signal.throwIfAborted();

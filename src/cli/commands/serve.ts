@@ -18,7 +18,7 @@ import { createProgress, type Progress } from '../output/progress.ts';
 import { routingFields, turnOf, turnRoutingLines } from '../output/routing-table.ts';
 import { scalingFields, scalingLines } from '../output/scaling-table.ts';
 import { plainStyle } from '../output/table.ts';
-import { startingLine } from '../start-cluster.ts';
+import { tellStart } from '../start-cluster.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
@@ -69,7 +69,7 @@ async function serve(
   options.checksum = config.faultEndpoint;
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = config.logFormat === 'json' ? notedBy(serving.log) : createProgress(deps);
-  progress.line(await startingLine(options, adapter.name, deps));
+  await tellStart(options, adapter.name, progress, deps);
   const server = await deps.servers.start(options, serving, async (cluster) => {
     await pullPolicy.apply(cluster, progress);
   });
