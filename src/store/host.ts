@@ -203,7 +203,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
 
     async shutdown() {
       parts?.transport.close();
-      if (parts?.lower) await parts.lower.end(parts.catalog);
+      if (parts?.lower) await parts.lower.writeRest(parts.catalog);
       parts?.server?.close();
       parts = null;
       exit();

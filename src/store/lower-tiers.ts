@@ -108,17 +108,27 @@ export class LowerTiers implements LowerTier {
     for (const { tier } of this.#tiers) tier.used?.(hashes);
   }
 
-  /** Writes what is to outlive the process; resolves when done. */
-  async end(catalog: BlockCatalog): Promise<void> {
+  /**
+   * Writes what was to be written when it leaves memory; resolves when all writes are done. Until then, nothing in memory is
+   * evicted.
+   */
+  async writeRest(catalog: BlockCatalog): Promise<void> {
     // In order of eviction, so that the most valuable blocks come last, and stay if not everything fits.
     const left = [...catalog.ready()];
-    for (const { tier, ingestion } of this.#tiers) {
-      for (const [hash, slot] of ingestion === 'EVICTED' ? left : []) {
-        tier.write(hash, this.#bytes(hash, slot));
-        // Do not exceed the queue.
-        if (tier.isFull) await tier.flush();
+    const kept = left.map(([key]) => key);
+    // Without this, a lookup still under way could replace a block's bytes before they are written under its name.
+    catalog.keep(kept);
+    try {
+      for (const { tier, ingestion } of this.#tiers) {
+        for (const [key, slot] of ingestion === 'EVICTED' ? left : []) {
+          tier.write(key, this.#bytes(key, slot));
+          // Do not exceed the queue.
+          if (tier.isFull) await tier.flush();
+        }
+        await tier.flush();
       }
-      await tier.flush();
+    } finally {
+      catalog.completeLoad(kept);
     }
   }
 

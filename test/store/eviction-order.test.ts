@@ -132,7 +132,7 @@ it('a text that is written to the folder on shutdown keeps its beginning if it d
   const text = textOf('a', 5);
   await offer(text.slice(0, 2));
   await offer(text.slice(2), text[1]);
-  await lower!.end(catalog);
+  await lower!.writeRest(catalog);
   expect(tier!.blocks).toBe(3);
   expect(inFolder(text)).toEqual([true, true, true, false, false]);
 });

@@ -183,7 +183,7 @@ it(`${TURNS} turns keep memory, folder and leases within their limits, and never
     clock.advance(50);
     if (first % 500 === 0) catalog.checkIntegrity();
   }
-  await lower.end(catalog);
+  await lower.writeRest(catalog);
   catalog.checkIntegrity();
   expect(wrong).toEqual([]);
   expect([service.leases, catalog.inUse, count.most]).toEqual([0, 0, SLOTS]);
