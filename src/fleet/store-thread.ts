@@ -20,7 +20,7 @@ import type { EngineIdentity } from '../transport/types.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
-import { STUCK, STUCK_MS } from './stuck-watch.ts';
+import { STUCK, STUCK_MS, StuckWatch } from './stuck-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
@@ -34,6 +34,7 @@ export class StoreThread {
   readonly #api: StoreApi;
   readonly #thread: EngineThread;
   readonly #clock: Clock;
+  readonly #watch: StuckWatch;
   /** Aborts when its thread is gone or abandoned. */
   readonly #threadEnded = new AbortController();
   readonly #connected: ThreadEngine[] = [];
@@ -57,6 +58,7 @@ export class StoreThread {
     this.#remote = remote;
     this.#wire = wire;
     this.#clock = clock;
+    this.#watch = new StuckWatch(clock, async () => void (await this.stats().catch(() => null)));
     thread.onExit((reason) => this.#end(reason));
   }
 
@@ -159,9 +161,12 @@ export class StoreThread {
     return this.#call((api) => api.blocks(since));
   }
 
-  /** Forgets everything that is not in use now. */
+  /** Empties its memory of everything that is not in use now. */
   async clear(): Promise<void> {
-    await this.#call((api) => api.clear());
+    if (this.#ended !== null) return;
+    // Writing may take long, so there is no time limit while it answers.
+    this.#watch.owe();
+    await this.#unlessEnded(this.#api.clear()).finally(() => this.#watch.settle());
   }
 
   async checkIntegrity(): Promise<void> {

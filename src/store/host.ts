@@ -53,7 +53,10 @@ export interface StoreApi {
   stats(): Promise<StoreStats>;
   /** Changes since the call that returned this revision; everything for 0. */
   blocks(since: number): Promise<StoreBlocks>;
-  /** Removes blocks that are not in use. Waits up to 0.5 s for others, whose releases may be on their way. */
+  /**
+   * Removes blocks that are not in use from memory, and writes them to lower tiers first as at the end. Waits up to 0.5 s for
+   * others, whose releases may be on their way.
+   */
   clear(): Promise<void>;
   /** Rejects with InternalError if its bookkeeping is inconsistent. */
   checkIntegrity(): Promise<void>;
@@ -189,11 +192,15 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     },
 
     async clear() {
-      const { catalog } = running();
-      catalog.clear();
+      const { catalog, lower } = running();
+      const removeUnused = async (): Promise<void> => {
+        await lower?.writeRest(catalog);
+        catalog.clear();
+      };
+      await removeUnused();
       for (let waited = 0; catalog.size > 0 && waited < MOST_CLEARING_MS; waited += CLEARING_STEP_MS) {
         await clock.sleep(CLEARING_STEP_MS);
-        catalog.clear();
+        await removeUnused();
       }
     },
 

@@ -52,9 +52,13 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
   };
   let writes = 0;
   const stats = () => (stuck ? new Promise(() => {}) : Promise.resolve({}));
-  const shutdown = async () => {
+  const clear = async () => {
+    stuck ||= asked === 'is stuck';
     if (stuck) return new Promise(() => {});
     while (writes-- > 0) await clock.sleep(STUCK_MS);
+  };
+  const shutdown = async () => {
+    await clear();
     end('it was closed');
   };
   const keys = new Set<string>();
@@ -68,7 +72,7 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
     keys.add(key);
     report!.changedIn('CPU')('stored', key);
   };
-  expose({ start, addPeer, stats, shutdown, reportEvents }, port2);
+  expose({ start, addPeer, stats, clear, shutdown, reportEvents }, port2);
   const onExit = (listener: typeof exit) => {
     exit = listener;
   };
@@ -138,6 +142,23 @@ test('a store that is stuck while an engine connects is abandoned, and requests 
   expect(troubles).toEqual([`the store ended (${reason}): requests go on without it`]);
   expect(await store.stats()).toBeNull();
   await store.shutdown();
+});
+
+test('a store that writes for long before it is empty is waited for as long as it answers', async () => {
+  const clock = new TestClock(0);
+  const { store, hasToWrite, troubles } = await world('answers', clock);
+  hasToWrite(5);
+  await inNoTime(clock, store.clear());
+  expect([store.ended, troubles]).toEqual([null, []]);
+  expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);
+  await store.shutdown();
+});
+
+test('a store that is stuck while it empties its memory is abandoned', async () => {
+  const clock = new TestClock();
+  const { store } = await world('is stuck', clock);
+  await inNoTime(clock, store.clear());
+  expect(store.ended).toBe('its thread did not answer for 60 s');
 });
 
 test('a store that writes for long at shutdown is waited for as long as it answers', async () => {
