@@ -55,7 +55,7 @@ export interface StoreApi {
   blocks(since: number): Promise<StoreBlocks>;
   /**
    * Removes blocks that are not in use from memory, and writes them to lower tiers first as at the end. Waits up to 0.5 s for
-   * others, whose releases may be on their way.
+   * others, whose releases may be on their way. Afterwards, engines may number their offers from 1 again.
    */
   clear(): Promise<void>;
   /** Rejects with InternalError if its bookkeeping is inconsistent. */
@@ -192,7 +192,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     },
 
     async clear() {
-      const { catalog, lower } = running();
+      const { catalog, lower, service } = running();
       const removeUnused = async (): Promise<void> => {
         await lower?.writeRest(catalog);
         catalog.clear();
@@ -202,6 +202,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
         await clock.sleep(CLEARING_STEP_MS);
         await removeUnused();
       }
+      service.forgetOffers();
     },
 
     async checkIntegrity() {

@@ -30,6 +30,11 @@ export class OfferTracker {
     for (const waiting of this.#waiting) if (waiting.engineId === engineId) waiting.over.abort();
   }
 
+  /** Every engine starts counting again. */
+  clear(): void {
+    this.#last.clear();
+  }
+
   /** Resolves when this offer or a later one has been seen, when its engine is gone, or after PATIENCE_MS. */
   async until({ engineId, offer }: OfferPlace): Promise<void> {
     if ((this.#last.get(engineId) ?? 0) >= offer) return;

@@ -113,6 +113,11 @@ export class StoreService {
     this.#engines.set(address.engineId, address);
   }
 
+  /** From now on, engines may number their offers from 1 again. */
+  forgetOffers(): void {
+    this.#offers.clear();
+  }
+
   /** Number of leases that have not been read yet. */
   get leases(): number {
     return this.#leases.size;

@@ -55,7 +55,7 @@ export interface StoreRelease {
 export interface StoreOffer {
   kind: 'store_offer';
   offerId: string;
-  /** Increasing from 1, across all offers of the engine. */
+  /** Increasing from 1, across all offers of the engine since it was last configured. */
   number: number;
   hashes: readonly BlockHash[];
   /** Hash of the block before the first. Absent if the first block begins its sequence. */

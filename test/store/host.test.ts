@@ -82,3 +82,22 @@ it('blocks that are written when they leave memory are written when memory is em
   expect([(await host.stats()).blocks, blocksIn(files)]).toEqual([0, 3]);
   await close();
 });
+
+it('an engine that counts its offers from 1 again after memory was emptied is waited for', async () => {
+  const { host, offer, answer, decode, close } = await start();
+  for (const number of [1, 2]) {
+    offer(number, [hashOf(number)]);
+    await answer();
+  }
+  await host.clear();
+  const after = { engineId: 'prefill-0', offer: 1 };
+  const hashes = [hashOf(9)];
+  decode.notify(STORE_ADDRESS, { kind: 'store_lookup', leaseId: 'l', hashes, wait: true, after });
+  // The lookup arrives first.
+  await realClock.sleep(20);
+  offer(1, hashes);
+  const answers = [await answer(), await answer()];
+  const found = answers.find(({ kind }) => kind === 'store_found');
+  expect(found).toMatchObject({ blockIds: [[expect.any(Number)]] });
+  await close();
+});
