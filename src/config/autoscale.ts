@@ -39,13 +39,15 @@ export const scaling = {
       parsedJson,
       z
         .record(z.string(), z.unknown(), {
-          error: 'parameters by role, such as \'{"prefill":{"target":4}}\', or a file that contains them',
+          error:
+            'parameters by role, such as \'{"prefill":{"target":4}}\', those of dynamo-sla (docs/fleet.md), or a file that contains them',
         })
         .nullable(),
     )
     .default(null)
     .meta({
-      description: 'Parameters of the rule, for prefill and decode each: JSON, or a JSON file.',
+      description:
+        'Parameters of the rule, for prefill and decode each (for dynamo-sla together): JSON, or a JSON file.',
       value: 'JSON|FILE',
     }),
   autoscaleInterval: time('a time above 0, such as 10s', { above: 0 }).nullable().default(null).meta({

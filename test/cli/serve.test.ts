@@ -293,10 +293,19 @@ test.each([
   ],
   [['--autoscale', 'k8s-hpaa'], "--autoscale is 'k8s-hpaa': wanted one of aibrix-apa, aibrix-kpa, k8s-hpa"],
   [['--autoscale', 'aibrix-apa', '--min-decode', '5'], '--min-decode is 5 and --max-decode is 4'],
+  [
+    ['--autoscale', 'aibrix-kpa', '--autoscale-config', '{"prefill":{"metric":"wait"}}'],
+    '--autoscale aibrix-kpa, prefill, metric is "wait": wanted one of waiting, ',
+  ],
+  [
+    ['--autoscale', 'dynamo-sla', '--autoscale-config', '{"prefill":{"prefillProfile":[]}}'],
+    "--autoscale dynamo-sla has no parameter 'prefill'; it has, defaults first, ttftMs=500, itlMs=50, ",
+  ],
+  [['--autoscale', 'dynamo-sla', '--autoscale-config', '[]'], 'those of dynamo-sla (docs/fleet.md)'],
   [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla, prefillProfile is not given'],
   [
     ['--autoscale', 'aibrix-kpa', '--autoscale-config', '{"decode":{"targte":1}}'],
-    "--autoscale aibrix-kpa, decode: there is no parameter 'targte' (did you mean target?): it has ",
+    "--autoscale aibrix-kpa, decode has no parameter 'targte' (did you mean target?); it has, defaults first, target=70, minEngines=1, maxEngines=4, ",
   ],
 ])('serve refuses %j before anything starts', async (asked, message) => {
   const world = fakeWorld();

@@ -3,7 +3,7 @@ import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import { type RoutingName, routingParts } from '../../config/routing.ts';
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
-import { ConfigError, messageOf } from '../../errors.ts';
+import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
@@ -142,13 +142,7 @@ const objectName = (text: string): string =>
     .replace(/-$/, '');
 
 function readParameters({ routingConfig }: RunConfig, policy: RoutingName): unknown {
-  try {
-    return POLICIES[policy].read(routingConfig?.[policy] ?? {});
-  } catch (error) {
-    throw new ConfigError(`--routing-config has invalid parameters for ${policy}: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
+  return POLICIES[policy].read(routingConfig?.[policy] ?? {}, policy);
 }
 
 function rolesetsOf(

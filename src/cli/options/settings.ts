@@ -71,7 +71,8 @@ const inWords = (values: Readonly<Record<string, unknown>>): Record<string, stri
 /** Settings whose value may be a file name, with what that file should contain. A config file may also contain the value itself. */
 const FILES = {
   fleet: 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}',
-  autoscaleConfig: 'wanted parameters by role, such as {"prefill": {"target": 4}}',
+  autoscaleConfig:
+    'wanted parameters by role, such as {"prefill": {"target": 4}}, or those of dynamo-sla (docs/fleet.md)',
   routingConfig: 'wanted parameters by policy, such as {"prefix-cache": {"imbalance": 16}}',
 } as const;
 
@@ -84,7 +85,7 @@ async function withFiles(
   for (const [key, wanted] of Object.entries(FILES)) {
     const file = given[key];
     // The command line may also contain the JSON itself.
-    if (typeof file !== 'string' || file.trimStart().startsWith('{')) continue;
+    if (typeof file !== 'string' || /^\s*[{[]/.test(file)) continue;
     read[key] = parseJson(await deps.readTextFile(file), file, wanted);
     files.push(file);
     if (isPlan(read[key]))

@@ -1,7 +1,8 @@
 /** Every autoscaler by its name, and the construction of one from a user's choice. */
 import { z } from 'zod';
 import type { AutoscalerName } from '../../config/autoscale.ts';
-import { didYouMean, wantedBy } from '../../config/fields.ts';
+import { didYouMean } from '../../config/fields.ts';
+import { parseParameters } from '../../config/parameters.ts';
 import { ConfigError } from '../../errors.ts';
 import type { EngineRole } from '../engine-client.ts';
 import { AibrixApa, AibrixKpa, apaSchema, kpaSchema } from './aibrix.ts';
@@ -34,7 +35,22 @@ const DEFAULTS = {
   decode: { metric: 'batch', target: 70 },
 } as const;
 
-const metric = z.enum(METRIC_NAMES, { error: `wanted one of ${METRIC_NAMES.join(', ')}` });
+type RoleSchema = z.ZodObject<{ target: z.ZodNumber }>;
+/** Of the rules that look at one role at a time. */
+const SCHEMAS: Readonly<Record<Exclude<AutoscalerName, 'dynamo-sla'>, RoleSchema>> = {
+  'aibrix-apa': apaSchema,
+  'aibrix-kpa': kpaSchema,
+  'k8s-hpa': hpaSchema,
+};
+
+/** The rule's parameters and its metric, with a role's defaults. */
+const ofRole = (schema: RoleSchema, role: EngineRole, { min, max }: Bounds) =>
+  schema.extend({
+    metric: z.enum(METRIC_NAMES).default(DEFAULTS[role].metric),
+    target: z.number().positive().default(DEFAULTS[role].target),
+    minEngines: z.int().default(min),
+    maxEngines: z.int().default(max),
+  });
 
 /** `metrics`: the metric of each role; null: measured turn times. */
 export interface BuiltAutoscaler {
@@ -67,10 +83,10 @@ export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): Bui
   const metrics: Record<EngineRole, MetricName> = { prefill: 'waiting', decode: 'batch' };
   const byRoleParameters: Partial<Record<EngineRole, unknown>> = {};
   for (const role of roles) {
-    const own = parsed(`${name}, ${role}`, z.record(z.string(), z.unknown()), parameters[role] ?? {});
-    const { metric: metricName, ...rest } = { ...DEFAULTS[role], ...own };
-    metrics[role] = parsed(`${name}, ${role}, metric`, metric, metricName);
-    byRoleParameters[role] = { minEngines: bounds[role].min, maxEngines: bounds[role].max, ...rest };
+    const schema = ofRole(SCHEMAS[name], role, bounds[role]);
+    const { metric, ...rest } = parsed(`${name}, ${role}`, schema, parameters[role] ?? {});
+    metrics[role] = metric;
+    byRoleParameters[role] = rest;
   }
   return { autoscaler: makeAutoscaler(name, byRoleParameters), metrics };
 }
@@ -104,24 +120,12 @@ function byRole<Schema extends z.ZodObject>(
 
 const perRole = z.strictObject({ prefill: z.unknown(), decode: z.unknown() });
 
-function parsed<Schema extends z.ZodType>(
+/** `name`: of the autoscaler, and of the part that is checked. */
+const parsed = <Schema extends z.ZodType>(
   name: string,
   schema: Schema,
   parameters: unknown,
-): z.output<Schema> {
-  const result = schema.safeParse(parameters);
-  if (result.success) return result.data;
-  const issue = result.error.issues[0]!;
-  const where = `--autoscale ${name}${issue.path.length === 0 ? '' : `, ${issue.path.join('.')}`}`;
-  if (issue.code === 'unrecognized_keys') {
-    const unknown = issue.keys[0]!;
-    const known = schema instanceof z.ZodObject && issue.path.length === 0 ? Object.keys(schema.shape) : [];
-    const has = known.length === 0 ? '' : `: it has ${known.join(', ')}`;
-    throw new ConfigError(`${where}: there is no parameter '${unknown}'${didYouMean(unknown, known)}${has}`);
-  }
-  const found = issue.path.reduce<unknown>(
-    (value, key) => (value as Record<PropertyKey, unknown>)?.[key],
-    parameters,
+): z.output<Schema> =>
+  parseParameters(schema, parameters, (path) =>
+    [`--autoscale ${name}`, ...(path.length === 0 ? [] : [path.join('.')])].join(', '),
   );
-  throw new ConfigError(`${where} is ${JSON.stringify(found) ?? 'not given'}: ${wantedBy(issue)}`);
-}

@@ -1,6 +1,8 @@
 /** What defines a routing policy: its help, its source, what it looks at, and its parameters with their defaults. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import type { z } from 'zod';
+import { parseParameters } from '../../config/parameters.ts';
+import type { RoutingName } from '../../config/routing.ts';
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import { seededGenerator } from '../../seeded.ts';
 import type { RoutingPolicy } from '../plan.ts';
@@ -27,24 +29,32 @@ export interface PolicyDefinition {
   needs: readonly ('load' | 'cache')[];
   /** Strict; every field has a default. */
   parameters: z.ZodObject;
-  /** Checks the parameters given and fills in defaults. Throws ZodError. */
-  read(parameters: unknown): Readonly<Record<string, unknown>>;
-  /** Checks the parameters given and creates the policy. Throws ZodError. */
-  create(parameters: unknown, deps: RoutingDeps): RoutingPolicy;
+  /** Checks the parameters given and fills in defaults. `name`: the policy's, for messages. Throws ConfigError. */
+  read(parameters: unknown, name: RoutingName): Readonly<Record<string, unknown>>;
+  /** The same, and creates the policy. Throws ConfigError. */
+  create(parameters: unknown, deps: RoutingDeps, name: RoutingName): RoutingPolicy;
 }
 
 export function definePolicy<Schema extends z.ZodObject>(
   definition: Omit<PolicyDefinition, 'create' | 'read' | 'parameters'> & {
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
-    /** Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. */
-    translate?(parameters: unknown): unknown;
+    /**
+     * Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. Throws
+     * ConfigError.
+     */
+    translate?(parameters: unknown, name: RoutingName): unknown;
   },
 ): PolicyDefinition {
   const { parameters, create, translate = (given) => given, ...rest } = definition;
-  const read = (given: unknown): z.output<Schema> => parameters.parse(translate(given)) as z.output<Schema>;
-  return { ...rest, parameters, read, create: (given, deps) => create(read(given), deps) };
+  const read = (given: unknown, name: RoutingName): z.output<Schema> =>
+    parseParameters(parameters, translate(given, name), inRoutingConfig(name));
+  return { ...rest, parameters, read, create: (given, deps, name) => create(read(given, name), deps) };
 }
+
+/** Names a place in a policy's parameters, for messages. */
+export const inRoutingConfig = (name: RoutingName) => (path: readonly PropertyKey[]) =>
+  `--routing-config: ${[name, ...path].join('.')}`;
 
 /** Random draws per turn, from one seed. */
 export const seededDraws = (seed: number) => (turn: number) => {

@@ -2,10 +2,9 @@
  * Every routing policy by its name (src/config/routing.ts), and the construction of policies and mixes from a user's
  * choice.
  */
-import { ZodError } from 'zod';
-import { didYouMean, wantedBy } from '../../config/fields.ts';
+import { didYouMean } from '../../config/fields.ts';
 import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
-import { ConfigError, messageOf } from '../../errors.ts';
+import { ConfigError } from '../../errors.ts';
 import type { RoutingPolicy } from '../plan.ts';
 import { aibrixPd } from './aibrix-pd/aibrix-pd.ts';
 import type { PolicyDefinition, RoutingDeps } from './definition.ts';
@@ -42,7 +41,7 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
   for (const [policy, values] of Object.entries(parameters)) {
     const known = ROUTING_NAMES.find((each) => each === policy);
     // Parameters of policies that are not chosen are checked too.
-    if (known) create(known, POLICIES[known], values, deps);
+    if (known) POLICIES[known].create(values, deps, known);
     else
       throw new ConfigError(
         `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
@@ -52,7 +51,7 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
     const definition = POLICIES[part.name];
     if (!definition)
       throw new ConfigError(`there is no routing policy ${part.name}${didYouMean(part.name, ROUTING_NAMES)}`);
-    return { ...part, policy: create(part.name, definition, parameters[part.name] ?? {}, deps) };
+    return { ...part, policy: definition.create(parameters[part.name] ?? {}, deps, part.name) };
   });
   return parts.length === 1 ? parts[0]!.policy : mixed(parts);
 }
@@ -61,29 +60,4 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
 export function reportsNeeded({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
   const all = routingParts(name).flatMap((part) => POLICIES[part.name].needs);
   return { load: all.includes('load'), cache: all.includes('cache') };
-}
-
-function create(
-  name: string,
-  definition: PolicyDefinition,
-  parameters: unknown,
-  deps: RoutingDeps,
-): RoutingPolicy {
-  try {
-    return definition.create(parameters, deps);
-  } catch (error) {
-    if (!(error instanceof ZodError)) throw error;
-    const [issue] = error.issues;
-    const known = Object.keys(definition.parameters.shape);
-    const takes = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`;
-    if (issue?.code === 'unrecognized_keys') {
-      const [unknown] = issue.keys;
-      throw new ConfigError(
-        `--routing-config: ${name} has no parameter '${unknown}'${didYouMean(unknown, known)}; ${takes}`,
-      );
-    }
-    throw new ConfigError(
-      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not valid: ${issue ? wantedBy(issue) : messageOf(error)}`,
-    );
-  }
 }

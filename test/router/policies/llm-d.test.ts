@@ -169,6 +169,7 @@ const shipped = (...[producer, parameters]: [string, object?]) => ({
     { name: 'prefill', plugins: [{ pluginRef: 'prefix-cache-scorer', weight: 2 }] },
     { name: 'decode', plugins: [{ pluginRef: 'prefix-cache-scorer', weight: 2 }] },
   ],
+  featureGates: ['dataLayer'],
   dataLayer: {
     sources: [{ pluginRef: 'endpoint-notification-source', extractors: [{ pluginRef: producer }] }],
   },
@@ -184,7 +185,7 @@ test.each([
     'precise-prefix-cache-scorer',
   ],
 ])('a configuration with producers is accepted unchanged, and its scorer uses %s', (_, given, scorer) => {
-  expect(fromPickerConfig(given)).toEqual({
+  expect(fromPickerConfig(given, 'llm-d')).toEqual({
     decider: 'always-disagg-pd-decider',
     picker: 'max-score-picker',
     prefill: { [scorer]: 2 },
@@ -198,6 +199,6 @@ test('a scorer parameter that is fixed here is refused if it has another value',
     plugins: [{ type: 'load-aware-scorer', parameters: { threshold } }],
     schedulingProfiles: [],
   });
-  expect(() => fromPickerConfig(given(10))).toThrow('wanted 128, to which it is fixed here');
-  expect(() => fromPickerConfig(given(128))).not.toThrow();
+  expect(() => fromPickerConfig(given(10), 'llm-d')).toThrow('wanted 128, to which it is fixed here');
+  expect(() => fromPickerConfig(given(128), 'llm-d')).not.toThrow();
 });

@@ -39,14 +39,37 @@ describe('the policy', () => {
 describe('an error', () => {
   test('about an unknown name suggests the nearest parameter or policy', () => {
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalanc: 3 } })).toBe(
-      "--routing-config: prefix-cache has no parameter 'imbalanc' (did you mean imbalance?); it has imbalance, deviations",
+      "--routing-config: prefix-cache has no parameter 'imbalanc' (did you mean imbalance?); it has, defaults first, imbalance=8, deviations=1",
     );
     expect(refusal('random', { 'prefix-cache': { imbalanc: 3 } })).toContain('(did you mean imbalance?)');
     expect(refusal('random', { 'prefix-cach': {} })).toContain('(did you mean prefix-cache?)');
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: 'much' } })).toContain(
-      'prefix-cache.imbalance is not valid: wanted a number',
+      'prefix-cache.imbalance is "much": wanted a number',
     );
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: -1 } })).toContain('wanted 0 or more');
+  });
+
+  test('lists what the part of the configuration that has it takes', () => {
+    expect(refusal('sglang', { sglang: { prefilPolicy: 'bucket' } })).toContain(
+      'defaults first, prefillPolicy=cache_aware|bucket|power_of_two|round_robin|random, decodePolicy=power_of_two|',
+    );
+    expect(refusal('mooncake', { mooncake: { slo: 1 } })).toContain('ttftSloMs=null');
+    const picker = { kind: 'EndpointPickerConfig', plugins: [], schedulingProfiles: [] };
+    const refused = (more: object) => refusal('llm-d', { 'llm-d': { ...picker, ...more } });
+    expect(refused({ gates: [] })).toMatch(
+      /llm-d has no parameter 'gates'.*; it has, .*plugins, schedulingProfiles/,
+    );
+    expect(refused({ plugins: [{ type: 'decode-filter', nam: 'x' }] })).toContain(
+      "llm-d.plugins.0 has no parameter 'nam' (did you mean name?); it has, defaults first, type=",
+    );
+    expect(refused({ plugins: [{ type: 'encode-filter' }] })).toContain('plugins.0.type is "encode-filter"');
+    const profile = { name: 'default', plugins: [] };
+    expect(refused({ schedulingProfiles: [profile] })).toContain(
+      'name is "default": wanted one of prefill, decode',
+    );
+    expect(refused({ plugins: [{ type: 'prefix-based-pd-decider', parameters: { tokens: 1 } }] })).toContain(
+      "llm-d has no parameter 'tokens'; it has, defaults first, decider=",
+    );
   });
 
   test.each([

@@ -3,6 +3,9 @@
  * profile each for prefill and decode.
  */
 import { z } from 'zod';
+import { parseParameters } from '../../../config/parameters.ts';
+import type { RoutingName } from '../../../config/routing.ts';
+import { inRoutingConfig } from '../definition.ts';
 import { LLM_D_SCORERS } from './scorers.ts';
 
 const weights = () => z.partialRecord(z.enum(LLM_D_SCORERS), z.number().nonnegative());
@@ -84,7 +87,9 @@ const pickerConfigSchema = z.strictObject({
       plugins: z.array(z.strictObject({ pluginRef: z.string(), weight: z.number().optional() })),
     }),
   ),
+  /** Accepted and ignored, like FACTS. */
   dataLayer: z.unknown().optional(),
+  featureGates: z.unknown().optional(),
 });
 
 type Plugin = z.output<typeof pickerConfigSchema>['plugins'][number];
@@ -102,12 +107,12 @@ function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): str
 }
 
 /**
- * Converts an EndpointPickerConfig to the parameters; anything else is returned unchanged. Throws ZodError if the
+ * Converts an EndpointPickerConfig to the parameters; anything else is returned unchanged. Throws ConfigError if the
  * configuration has unknown parts.
  */
-export function fromPickerConfig(config: unknown): unknown {
+export function fromPickerConfig(config: unknown, name: RoutingName): unknown {
   if ((config as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return config;
-  const { plugins, schedulingProfiles } = pickerConfigSchema.parse(config);
+  const { plugins, schedulingProfiles } = parseParameters(pickerConfigSchema, config, inRoutingConfig(name));
   const typeOf = new Map(plugins.map((plugin) => [plugin.name ?? plugin.type, scorerOf(plugin, plugins)]));
   const decider = plugins.find(({ type }) => DECIDERS.some((known) => known === type));
   const picker = plugins.find(({ type }) => PICKERS.some((known) => known === type));
