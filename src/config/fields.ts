@@ -197,4 +197,5 @@ const TYPES: Readonly<Record<string, string>> = {
   object: 'an object',
   record: 'an object',
   array: 'a list',
+  tuple: 'a list',
 };

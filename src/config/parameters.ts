@@ -11,9 +11,7 @@ export function parseParameters<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const result = schema.safeParse(parameters);
   if (result.success) return result.data;
-  const { issues } = result.error;
-  // A missing key may be a misspelt one.
-  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]!;
+  const [issue, ...alternatives] = reasons(result.error.issues) as [Issue, ...Issue[]];
   if (issue.code === 'unrecognized_keys') {
     const [unknown = ''] = issue.keys;
     const known = objectAt(schema, issue.path)?.shape ?? {};
@@ -25,9 +23,25 @@ export function parseParameters<Schema extends z.ZodType>(
     (value, key) => (value as Record<PropertyKey, unknown> | undefined)?.[key],
     parameters,
   );
-  throw new ConfigError(
-    `${where(issue.path)} is ${JSON.stringify(found) ?? 'not given'}: ${wantedBy(issue)}`,
-  );
+  const wanted = [issue, ...alternatives].map(wantedBy).join(' or ').replaceAll(' or wanted ', ' or ');
+  throw new ConfigError(`${where(issue.path)} is ${shown(found)}: ${wanted}`);
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** The first thing that is wrong. In a union it is what is wrong with the alternative of the given kind, or one for each if there is none. */
+function reasons(issues: readonly Issue[]): Issue[] {
+  // A missing key may be a misspelt one.
+  const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]!;
+  if (issue.code !== 'invalid_union') return [issue];
+  const all = issue.errors.flatMap((errors) => reasons(errors));
+  const ofTheKind = all.find(({ code, path }) => path.length > 0 || code !== 'invalid_type');
+  return (ofTheKind ? [ofTheKind] : all).map((each) => ({ ...each, path: [...issue.path, ...each.path] }));
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'not given';
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }
 
 function takes(shape: z.ZodObject['shape']): string {
@@ -35,23 +49,24 @@ function takes(shape: z.ZodObject['shape']): string {
   return keys.length === 0 ? 'it has none' : `it has, defaults first, ${keys.join(', ')}`;
 }
 
-/** `picker=max-score-picker|weighted-random-picker`; without a default only the key. */
+/** `picker=max-score-picker|weighted-random-picker`, the default first; without a default `type: a|b`, or only the key. */
 function inWords(key: string, schema: z.ZodType): string {
   const { inner, fallback } = unwrapped(schema);
-  const first =
-    fallback === undefined ? [] : [typeof fallback === 'string' ? fallback : JSON.stringify(fallback)];
   const choices = inner instanceof z.ZodEnum ? inner.options.map(String) : [];
-  const values = [...new Set([...first, ...choices])];
-  return values.length === 0 ? key : `${key}=${values.join('|')}`;
+  if (fallback === undefined) return choices.length === 0 ? key : `${key}: ${choices.join('|')}`;
+  const first = typeof fallback === 'string' && fallback !== '' ? fallback : JSON.stringify(fallback);
+  return `${key}=${[first, ...choices.filter((choice) => choice !== first)].join('|')}`;
 }
+
+const WRAPPERS = [z.ZodDefault, z.ZodPrefault, z.ZodOptional, z.ZodNullable];
 
 /** The schema without the wrappers that make it optional, and its default. */
 function unwrapped(schema: z.ZodType): { inner: z.ZodType; fallback: unknown } {
   let inner = schema;
   let fallback: unknown;
-  while (inner instanceof z.ZodDefault || inner instanceof z.ZodOptional || inner instanceof z.ZodNullable) {
-    if (inner instanceof z.ZodDefault) fallback ??= inner.def.defaultValue;
-    inner = inner.unwrap() as z.ZodType;
+  while (WRAPPERS.some((kind) => inner instanceof kind)) {
+    if (inner instanceof z.ZodDefault || inner instanceof z.ZodPrefault) fallback ??= inner.def.defaultValue;
+    inner = (inner as z.ZodOptional<z.ZodType>).unwrap();
   }
   return { inner, fallback };
 }
@@ -59,6 +74,11 @@ function unwrapped(schema: z.ZodType): { inner: z.ZodType; fallback: unknown } {
 /** The object schema at a path; null if there is something else. */
 function objectAt(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodObject | null {
   const { inner } = unwrapped(schema);
+  if (inner instanceof z.ZodUnion)
+    return (
+      inner.options.map((option) => objectAt(option as z.ZodType, path)).find((found) => found !== null) ??
+      null
+    );
   const [key, ...rest] = path;
   if (key === undefined) return inner instanceof z.ZodObject ? inner : null;
   const next =

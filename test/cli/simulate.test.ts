@@ -604,7 +604,7 @@ describe('kvferry simulate', () => {
     ['w.json --drain drop', 'give --autoscale NAME too, or leave it out'],
     ['w.json --costs mocker', "there is no cost model 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
-    ['w.json --costs ./bad.json', 'step: Unrecognized key'],
+    ['w.json --costs ./bad.json', 'step in ./bad.json has no parameter'],
     ['w.json --costs ./other.json', 'was measured with model nano, and tiny is simulated: give --model nano'],
     [
       'w.json --costs ./w.json',

@@ -83,6 +83,28 @@ it.each([
 ])('%s of more than a day is refused, since events in that time would fill the memory', (_what, part) => {
   const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', ...part };
   expect(() => parseSimulationCosts(JSON.stringify(file), 'far.json')).toThrow(
-    /far.json has invalid costs: .*<=86400000/,
+    / in far.json is .*: wanted 86400000 or less/,
   );
+});
+
+it.each([
+  [
+    { speeds: { prefill: [[1]], decode: [[1]], far: { prefill: [[1]], decode: [[1]] } } },
+    'speeds.far.from in c.json is not given: wanted a number',
+  ],
+  [
+    { speeds: { prefil: [[1]] } },
+    "speeds in c.json has no parameter 'prefil' (did you mean prefill?); it has, defaults first, prefill, decode, far=null",
+  ],
+  [{ speeds: [1, 2] }, 'speeds.1 in c.json is 2: wanted 1 or less'],
+  [{ speeds: 1 }, 'speeds in c.json is 1: wanted a list or an object'],
+  [
+    { varies: { prompts: [1, 'x'], decodes: [1] } },
+    'varies.prompts.1 in c.json is "x": wanted a number or a list',
+  ],
+  [{ store: { load: {} } }, 'store.save in c.json is not given: wanted an object'],
+  [{ source: 'guessed' }, 'source in c.json is "guessed": wanted one of measured, '],
+])('costs %j are refused with a message that names what is wrong', (wrong, message) => {
+  const costs = { kvferry_simulation_costs: 1, name: 'mine', source: 'assumed', step: {}, ...wrong };
+  expect(() => parseSimulationCosts(JSON.stringify(costs), 'c.json')).toThrow(message);
 });

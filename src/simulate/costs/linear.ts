@@ -1,6 +1,7 @@
 /** Costs in a file: linear in what a step computes and reads. Calibration writes such files, and users may. */
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
+import { parseParameters } from '../../config/parameters.ts';
 import { ConfigError } from '../../errors.ts';
 import {
   type ByBytes,
@@ -181,10 +182,8 @@ export function parseSimulationCosts(text: string, file: string): SimulationCost
     throw new ConfigError(
       `${file} is not a costs file: its kvferry_simulation_costs is ${JSON.stringify(version) ?? 'missing'}, wanted 1; create one with kvferry calibrate --costs-out FILE (--from-report fits a benchmark's report); ${wanted}`,
     );
-  const result = simulationCostsSchema.safeParse(json);
-  if (result.success) return linearCosts(result.data);
-  const { path, message } = result.error.issues[0]!;
-  throw new ConfigError(`${file} has invalid costs: ${path.join('.') || 'it'}: ${message}; ${wanted}`);
+  const place = (path: readonly PropertyKey[]) => (path.length === 0 ? file : `${path.join('.')} in ${file}`);
+  return linearCosts(parseParameters(simulationCostsSchema, json, place));
 }
 
 export function linearCosts({

@@ -60,7 +60,7 @@ describe('an error', () => {
       /llm-d has no parameter 'gates'.*; it has, .*plugins, schedulingProfiles/,
     );
     expect(refused({ plugins: [{ type: 'decode-filter', nam: 'x' }] })).toContain(
-      "llm-d.plugins.0 has no parameter 'nam' (did you mean name?); it has, defaults first, type=",
+      "llm-d.plugins.0 has no parameter 'nam' (did you mean name?); it has, defaults first, type: ",
     );
     expect(refused({ plugins: [{ type: 'encode-filter' }] })).toContain('plugins.0.type is "encode-filter"');
     const profile = { name: 'default', plugins: [] };
