@@ -51,7 +51,8 @@ export const serving = {
     value: 'KEY',
   }),
   adminOnClientPorts: flag().default(false).meta({
-    description: 'Also serve the admin API on the ports of router, P and D, for older scripts.',
+    description:
+      'Also serve /kv/query, /kv/events and /reset_prefix_cache on the ports of router, P and D, for older scripts.',
     value: null,
   }),
   faultEndpoint: flag().default(false).meta({
