@@ -26,6 +26,8 @@ export interface TextTools {
   decode(tokenIds: readonly number[]): string;
   /** The token as written in the tokenizer's vocabulary. */
   token(tokenId: number): string;
+  /** The token's UTF-8 bytes, also if it is part of a character; null: unknown. */
+  bytes(tokenId: number): readonly number[] | null;
   /** Adds the special tokens that the model's tokenizer puts before and after a whole text. */
   withSpecialTokens(tokenIds: readonly number[]): readonly number[];
   /** Most characters of text that one token stands for. */

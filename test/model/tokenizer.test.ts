@@ -178,6 +178,19 @@ describe('a tokenizer', () => {
     );
   });
 
+  it('knows the bytes of each token, also of parts of a character', async () => {
+    const { tokenizer } = await recall;
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+        const bytes = tokenizer.encode(text).flatMap((id) => tokenizer.bytes(id) ?? []);
+        expect(Buffer.from(bytes).toString()).toBe(Buffer.from(text).toString());
+      }),
+    );
+    const [first, ...others] = tokenizer.encode('漢').map((id) => tokenizer.bytes(id));
+    expect([first, ...others].flat()).toEqual([0xe6, 0xbc, 0xa2]);
+    expect(others.length).toBeGreaterThan(0);
+  });
+
   it('ignores clean_up_tokenization_spaces, and streams the same text', async () => {
     const files = presetTokenizerFiles('nano');
     const config = { ...JSON.parse(files['tokenizer_config.json']!), clean_up_tokenization_spaces: true };
@@ -228,6 +241,7 @@ describe('a tokenizer', () => {
     expect(said([1], [2, 3])).toBe('it is');
     expect(said([1], [2, 3], false)).toBe(' it is');
     expect(said([2, 5, 6], [7, 3])).toBe('\ufffd is');
+    expect([2, 5, 6, 7].map((id) => tokenizer.bytes(id))).toEqual([[105, 116], [0xe6], [0xbc], [0xa2]]);
   });
 
   it("may have special tokens, but no other tokens, beyond the model's vocabulary", async () => {

@@ -139,6 +139,37 @@ describe('responses and tokenization', () => {
     expect(first!.top_logprobs.map(({ token }) => token)).toEqual(['\u0000', '\u0001']);
   });
 
+  test.each([false, true])(
+    'logprobs of a character in several tokens keep its bytes (stream %s)',
+    async (stream) => {
+      const stub = new StubService();
+      // Each token is one byte.
+      stub.text.decode = (ids) => Buffer.from(ids).toString();
+      stub.text.bytes = (id) => [id];
+      const prompt = [...Buffer.from('aé中')];
+      const body = { token_ids: prompt, prompt, messages: hello.messages, max_tokens: prompt.length };
+      stub.text.encodeMessages = async () => prompt;
+      const ask = async (path: string, logprobs: object) => {
+        const response = await stubApp(stub).request(path, post({ ...body, ...logprobs, stream }));
+        return stream ? events(response) : [await response.json()];
+      };
+      type Told = { choices: { logprobs: { content: object[]; tokens: string[] } | null }[] };
+      const parts = (answers: unknown[]) =>
+        (answers as Told[]).flatMap(({ choices }) => choices.flatMap(({ logprobs }) => logprobs ?? []));
+      const chat = parts(await ask(CHAT, { logprobs: true }));
+      expect(chat.flatMap(({ content }) => content)).toMatchObject([
+        { token: 'a', bytes: [0x61] },
+        { token: '', bytes: [0xc3] },
+        { token: 'é', bytes: [0xa9] },
+        { token: '', bytes: [0xe4] },
+        { token: '', bytes: [0xb8] },
+        { token: '中', bytes: [0xad] },
+      ]);
+      const completion = parts(await ask('/v1/completions', { logprobs: 0 }));
+      expect(completion.flatMap(({ tokens }) => tokens)).toEqual(['a', '', 'é', '', '', '中']);
+    },
+  );
+
   test('a stream escapes line separators outside ASCII, and they parse back unchanged', async () => {
     const stub = new StubService();
     stub.model.vocabSize = 0x3000;

@@ -20,6 +20,7 @@ export const text: TextTools = {
   encode: async (written) => [...written].map((character) => character.charCodeAt(0)),
   decode: (tokenIds) => String.fromCharCode(...tokenIds),
   token: (tokenId) => String.fromCharCode(tokenId),
+  bytes: (tokenId) => [...Buffer.from(String.fromCharCode(tokenId))],
   encodeMessages: async (messages, end, over) => {
     if (messages.at(-1)!.role === 'assistant' && end === 'generation_prompt')
       throw new RequestError('nothing to answer');

@@ -16,6 +16,7 @@ export class StubService {
     mostCharacters: 4,
     withSpecialTokens: (ids: readonly number[]) => ids,
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
+    bytes: (id: number): number[] | null => [...Buffer.from(String.fromCodePoint(id))],
     token: (id: number) => `Ġ${String.fromCodePoint(id)}`,
     encodeMessages: async (messages: readonly { content: string }[], end: PromptEnd) => [
       ...messages.flatMap(({ content }) => this.ids(content)),

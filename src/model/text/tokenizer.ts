@@ -4,6 +4,7 @@ import type { TokenIds } from '../../config/token-ids.ts';
 import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../../platform/types.ts';
 import { anyObject, pathOf, readJson, requireJson } from '../architecture/json-file.ts';
+import { tokenBytes } from './token-bytes.ts';
 
 /** Decodes a growing list of tokens incrementally. */
 export interface StreamDecoder {
@@ -103,6 +104,11 @@ export class Tokenizer {
   /** The token as written in the vocabulary ('Ġthe'); '' for an id without a token. */
   token(tokenId: number): string {
     return this.#tokenizer.id_to_token(tokenId) ?? '';
+  }
+
+  /** Also of a token that is part of a character; null if unknown. */
+  bytes(tokenId: number): number[] | null {
+    return tokenBytes(this.token(tokenId), this.decode([tokenId]));
   }
 
   /** `after`: the prompt that the tokens continue; absent: they begin a text. */

@@ -2,6 +2,7 @@
 
 import type { AnswerEnd } from '../service.ts';
 import type { PieceLogprobs, TokenLogprob } from './logprobs.ts';
+import { asShown, type ShowToken } from './token-shown.ts';
 
 /** The fields of a response that are the same for all its choices and chunks. */
 export interface AnswerHead {
@@ -9,8 +10,7 @@ export interface AnswerHead {
   /** Unix seconds. */
   created: number;
   model: string;
-  /** Returns one token's text. */
-  tokenText: (tokenId: number) => string;
+  showToken: ShowToken;
   /** Send kv_transfer_params in the last chunk of a stream. */
   streamingKvParams: boolean;
 }
@@ -100,7 +100,7 @@ export const chatFormat: Format = {
     choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
       index,
       message: { role: 'assistant', content: textOf(pieces) },
-      logprobs: chatLogprobs(pieces, head.tokenText),
+      logprobs: chatLogprobs(pieces, head.showToken),
       ...finishOf(end),
       ...(promptTokenIds ? { token_ids: idsOf(pieces) } : {}),
     })),
@@ -127,7 +127,7 @@ export const chatFormat: Format = {
       {
         index: place.index,
         delta: { content: piece.text },
-        logprobs: chatLogprobs([piece], head.tokenText),
+        logprobs: chatLogprobs([piece], head.showToken),
         ...finishOf(piece.final),
         ...(place.ids ? { token_ids: [piece.tokenId] } : {}),
       },
@@ -149,7 +149,7 @@ export const completionFormat: Format = {
     choices: answers.map(({ index, pieces, end, promptTokenIds }) => ({
       index,
       text: textOf(pieces),
-      logprobs: completionLogprobs(pieces, head.tokenText, 0),
+      logprobs: completionLogprobs(pieces, head.showToken, 0),
       ...finishOf(end),
       ...(promptTokenIds ? { prompt_token_ids: promptTokenIds, token_ids: idsOf(pieces) } : {}),
     })),
@@ -163,7 +163,7 @@ export const completionFormat: Format = {
       {
         index: place.index,
         text: piece.text,
-        logprobs: completionLogprobs([piece], head.tokenText, place.textBefore),
+        logprobs: completionLogprobs([piece], head.showToken, place.textBefore),
         ...finishOf(piece.final),
         ...promptIds(place),
         ...(place.ids ? { token_ids: [piece.tokenId] } : {}),
@@ -219,19 +219,21 @@ export const tokensFormat: Format = {
   }),
 };
 
-const namedById = (tokenId: number): string => `token_id:${tokenId}`;
+const namedById: ShowToken = (tokenId) => asShown(`token_id:${tokenId}`);
 
-const utf8 = new TextEncoder();
-
-function chatLogprobs(pieces: readonly Piece[], name: (tokenId: number) => string) {
+function chatLogprobs(pieces: readonly Piece[], show: ShowToken) {
   if (pieces.every(({ logprobs }) => logprobs === null)) return null;
-  const entry = ({ tokenId, logprob }: TokenLogprob) => {
-    const token = name(tokenId);
-    return { token, logprob, bytes: [...utf8.encode(token)] };
-  };
+  const at =
+    (before: readonly number[]) =>
+    ({ tokenId, logprob }: TokenLogprob) => {
+      const { token, bytes } = show(tokenId, before);
+      return { token, logprob, bytes };
+    };
   return {
     content: pieces.flatMap(({ logprobs }) =>
-      logprobs ? [{ ...entry(logprobs), top_logprobs: logprobs.top.map(entry) }] : [],
+      logprobs
+        ? [{ ...at(logprobs.before)(logprobs), top_logprobs: logprobs.top.map(at(logprobs.before)) }]
+        : [],
     ),
   };
 }
@@ -240,11 +242,7 @@ function chatLogprobs(pieces: readonly Piece[], name: (tokenId: number) => strin
 export const codePoints = (text: string): number => [...text].length;
 
 /** The older logprobs format, of /v1/completions. */
-function completionLogprobs(
-  pieces: readonly Piece[],
-  tokenText: (tokenId: number) => string,
-  textBefore: number,
-) {
+function completionLogprobs(pieces: readonly Piece[], show: ShowToken, textBefore: number) {
   if (pieces.every(({ logprobs }) => logprobs === null)) return null;
   let offset = textBefore;
   const offsets = pieces.map(({ text }) => {
@@ -254,11 +252,13 @@ function completionLogprobs(
   });
   const known = pieces.flatMap(({ logprobs }) => (logprobs ? [logprobs] : []));
   return {
-    tokens: known.map(({ tokenId }) => tokenText(tokenId)),
+    tokens: known.map(({ tokenId, before }) => show(tokenId, before).token),
     token_logprobs: known.map(({ logprob }) => logprob),
     // The sampled token is always included, so there may be one entry more than requested.
-    top_logprobs: known.map(({ tokenId, logprob, top }) =>
-      Object.fromEntries([...top, { tokenId, logprob }].map((one) => [tokenText(one.tokenId), one.logprob])),
+    top_logprobs: known.map(({ tokenId, logprob, before, top }) =>
+      Object.fromEntries(
+        [...top, { tokenId, logprob }].map((one) => [show(one.tokenId, before).token, one.logprob]),
+      ),
     ),
     text_offset: offsets,
   };

@@ -19,6 +19,7 @@ import { logprobsOf } from './logprobs.ts';
 import { mergeStreams } from './merge-streams.ts';
 import { checkPrompt } from './prompt-check.ts';
 import { type ChoicePiece, completeResponse, streamed } from './responses.ts';
+import { TOKENS_BEFORE, tokenShown } from './token-shown.ts';
 
 export interface GenerationDeps {
   service: PortService;
@@ -82,7 +83,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     id,
     created: Math.floor(Date.now() / 1000),
     model: parsed.model ?? service.model.names[0]!,
-    tokenText: (tokenId) => service.text.decode([tokenId]),
+    showToken: tokenShown(service.text),
     streamingKvParams: deps.streamingKvParams,
   };
   try {
@@ -180,6 +181,7 @@ async function* pieceByPiece(
   let lastMs = accepted;
   let outputTokens = 0;
   let last: AnswerPiece | null = null;
+  let recent: readonly number[] = [];
   let failure: unknown = null;
   try {
     const badWordsTokenIds = await badWords.catch((error: unknown) => {
@@ -211,12 +213,14 @@ async function* pieceByPiece(
       last = piece;
       const { tokenId, text, logits, final } = piece;
       const wanted = parsed.topLogprobs !== null && logits;
+      const before = recent;
+      recent = [...recent, tokenId].slice(-TOKENS_BEFORE);
       yield {
         index,
         tokenId,
         text,
         final,
-        logprobs: wanted ? logprobsOf(logits, tokenId, parsed.topLogprobs!) : null,
+        logprobs: wanted ? logprobsOf(logits, tokenId, parsed.topLogprobs!, before) : null,
       };
     }
   } catch (error) {

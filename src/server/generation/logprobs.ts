@@ -7,19 +7,26 @@ export interface TokenLogprob {
 }
 
 export interface PieceLogprobs extends TokenLogprob {
+  /** The last output tokens before this position, as many as tokenShown() looks at. */
+  before: readonly number[];
   /** Most likely first. */
   top: readonly TokenLogprob[];
 }
 
 /** `logits`: [vocab_size]. `top`: how many of the most likely tokens to return. */
-export function logprobsOf(logits: Float32Array, tokenId: number, top: number): PieceLogprobs {
+export function logprobsOf(
+  logits: Float32Array,
+  tokenId: number,
+  top: number,
+  before: readonly number[],
+): PieceLogprobs {
   let most = Number.NEGATIVE_INFINITY;
   for (const logit of logits) if (logit > most) most = logit;
   let sum = 0;
   for (const logit of logits) sum += Math.exp(logit - most);
   const logSum = most + Math.log(sum);
   const of = (id: number): TokenLogprob => ({ tokenId: id, logprob: logits[id]! - logSum });
-  return { ...of(tokenId), top: likeliest(logits, top).map(of) };
+  return { ...of(tokenId), before, top: likeliest(logits, top).map(of) };
 }
 
 /** Ids of the `count` largest logits, largest first; of equal ones, the lower id first. */

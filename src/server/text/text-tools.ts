@@ -17,6 +17,7 @@ export function textTools(
     mostCharacters: tokenizer.mostCharacters,
     decode: (tokenIds) => tokenizer.decode(tokenIds),
     token: (tokenId) => tokenizer.token(tokenId),
+    bytes: (tokenId) => tokenizer.bytes(tokenId),
     withSpecialTokens: (tokenIds) => tokenizer.withSpecialTokens(tokenIds),
     encodeMessages: async (messages, end, signal) => encode(chat.renderPrompt(messages, end), signal),
   };
