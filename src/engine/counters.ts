@@ -1,5 +1,5 @@
 /** Counters of an engine's policy, since the engine was created. */
-import type { NoPull } from './types.ts';
+import { NO_PULL_REASONS, type NoPull } from './types.ts';
 
 export interface EngineCounters {
   steps: number;
@@ -14,11 +14,15 @@ export interface EngineCounters {
   noPulls: Record<NoPull['by'], number>;
 }
 
+/** A count for each reason not to pull. */
+export const eachNoPull = (count: (by: NoPull['by']) => number): EngineCounters['noPulls'] =>
+  Object.fromEntries(NO_PULL_REASONS.map((by) => [by, count(by)])) as EngineCounters['noPulls'];
+
 export const startCounting = (): EngineCounters => ({
   steps: 0,
   forwardPasses: 0,
   preemptions: 0,
   prefixCache: { queries: 0, hits: 0 },
   externalPrefixCache: { queries: 0, hits: 0 },
-  noPulls: { policy: 0, request: 0, offer: 0, transfer: 0, preemption: 0 },
+  noPulls: eachNoPull(() => 0),
 });

@@ -126,13 +126,15 @@ export interface PromptAccount {
   noPull: NoPull | null;
 }
 
+/**
+ * policy: a pull was judged not worth its cost. request: the request asked for recomputation. offer: nothing that was
+ * offered can be used. transfer: the pull failed. preemption: the pulled blocks were freed by a preemption.
+ */
+export const NO_PULL_REASONS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
+
 /** Why nothing was pulled. */
 export interface NoPull {
-  /**
-   * policy: a pull was judged not worth its cost. request: the request asked for recomputation. offer: nothing that was
-   * offered can be used. transfer: the pull failed. preemption: the pulled blocks were freed by a preemption.
-   */
-  by: 'policy' | 'request' | 'offer' | 'transfer' | 'preemption';
+  by: (typeof NO_PULL_REASONS)[number];
   /** For display, e.g. '17 < threshold 64'. */
   reason: string;
 }

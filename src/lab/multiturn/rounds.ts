@@ -1,6 +1,7 @@
 /** Serves a workload in every arm of every experiment, round by round, each time from empty caches. */
 
 import type { StoreCounters } from '../../connector/types.ts';
+import { eachNoPull } from '../../engine/counters.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-report.ts';
 import type { CarriedKv } from '../../measure/summaries/bench-paths.ts';
@@ -197,13 +198,7 @@ function counted(
       forP: sum(({ transfers }) => transfers?.holdsDropped.decode ?? 0),
       forD: sum(({ transfers }) => transfers?.holdsDropped.prefill ?? 0),
     },
-    noPulls: {
-      policy: sum(({ noPulls }) => noPulls.policy),
-      request: sum(({ noPulls }) => noPulls.request),
-      offer: sum(({ noPulls }) => noPulls.offer),
-      transfer: sum(({ noPulls }) => noPulls.transfer),
-      preemption: sum(({ noPulls }) => noPulls.preemption),
-    },
+    noPulls: eachNoPull((by) => sum(({ noPulls }) => noPulls[by])),
     firstUseCompilations: sum((engine) => engine.firstUseCompilations),
   };
 }

@@ -1,6 +1,7 @@
 /** Summarises the rounds of all arms as a report's experiments. */
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { eachNoPull } from '../../engine/counters.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
@@ -191,8 +192,6 @@ function bootstrap(seed: number): BootstrapOptions {
   return { resamples: RESAMPLES, confidence: CONFIDENCE, random: () => random.float(), seed };
 }
 
-const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
-
 /** Rates and engine counters come only from rounds that served exactly the reported conversations. */
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const timed = uncut(rounds);
@@ -201,24 +200,22 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     mode: arm.mode,
     label: arm.label,
     threshold: arm.threshold,
-    runtimeMs: sum(timed.map(({ runtimeMs }) => runtimeMs)),
+    runtimeMs: sumOf(timed, ({ runtimeMs }) => runtimeMs),
     cutRounds: new Set(rounds.flatMap(({ round, cut }) => (cut ? [round] : []))),
     errors: mergeErrors(rounds),
     blockBytes,
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
     peakKvBytes: counters.length > 0 ? highest(counters.map((each) => each.peakKvBytes)) : null,
-    preemptions: sum(counters.map(({ preemptions }) => preemptions)),
+    preemptions: sumOf(counters, ({ preemptions }) => preemptions),
     notPulled: {
       holdsDropped: {
-        for_p: sum(counters.map(({ holdsDropped }) => holdsDropped.forP)),
-        for_d: sum(counters.map(({ holdsDropped }) => holdsDropped.forD)),
+        for_p: sumOf(counters, ({ holdsDropped }) => holdsDropped.forP),
+        for_d: sumOf(counters, ({ holdsDropped }) => holdsDropped.forD),
       },
-      noPulls: Object.fromEntries(
-        NO_PULLS.map((by) => [by, sum(counters.map(({ noPulls }) => noPulls[by]))]),
-      ),
+      noPulls: eachNoPull((by) => sumOf(counters, ({ noPulls }) => noPulls[by])),
     },
-    firstUseCompilations: sum(rounds.map(({ counters }) => counters?.firstUseCompilations ?? 0)),
+    firstUseCompilations: sumOf(rounds, ({ counters }) => counters?.firstUseCompilations ?? 0),
     warmupPercentages: percentages(config.warmupPercentages)!,
   };
 }

@@ -1,4 +1,5 @@
 /** Names, labels and buckets of one engine's metrics: vLLM's, plus kvferry's own. engine-metrics.ts sets their values. */
+import { NO_PULL_REASONS } from '../../engine/types.ts';
 import { buckets125, type Labels, type MetricKit } from './metric-kit.ts';
 
 // biome-ignore format: a table
@@ -35,7 +36,6 @@ export const PLAIN_METRICS: readonly string[] = [
 ];
 
 const HOLD_READERS = ['prefill', 'decode'] as const;
-export const NO_PULL_REASONS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
 export const PULL_FAILURES = ['declined', 'expired', 'refused', 'failed', 'dead'] as const;
 
 export interface EngineMetricsOptions {

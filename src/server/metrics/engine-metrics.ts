@@ -6,14 +6,13 @@
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { StoreCounters } from '../../connector/types.ts';
 import type { BlockStay } from '../../engine/block-residency.ts';
-import type { RequestOutput } from '../../engine/types.ts';
+import { NO_PULL_REASONS, type RequestOutput } from '../../engine/types.ts';
 import type { EngineEvent, EngineStats } from '../../host/engine-report.ts';
 import {
   defineEngineMetrics,
   defineResidencyMetrics,
   type EngineMetricsOptions,
   type FINISHED_REASONS,
-  NO_PULL_REASONS,
   PLAIN_METRICS,
   PULL_FAILURES,
 } from './engine-metric-names.ts';

@@ -3,7 +3,7 @@
  * compares figure by figure, with the spread of the real runs. Nothing is fitted here.
  */
 
-import { mean } from 'simple-statistics';
+import { mean, sampleCorrelation } from 'simple-statistics';
 import type { Clock } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -195,7 +195,7 @@ export function compared(
     figures,
     perRequest: perRequest(real, simulated),
     decisions: decided,
-    failed: sum([...real, ...simulated, ...again].map(({ failed }) => failed)),
+    failed: sumOf([...real, ...simulated, ...again], ({ failed }) => failed),
   };
 }
 
@@ -249,8 +249,8 @@ function decisions(
   return {
     alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
     amongReal: pairs.length > 0 ? mean(pairs.map((pair) => pair.alike)) : null,
-    counted: sum(counts.map(({ both }) => both)),
-    asCounted: sum(counts.map(({ same }) => same)),
+    counted: sumOf(counts, ({ both }) => both),
+    asCounted: sumOf(counts, ({ same }) => same),
     amongRealCounted: twins.length > 0 ? mean(twins) : null,
   };
 }
@@ -281,16 +281,12 @@ function asCounted(one: Collector, other: Collector): { both: number; same: numb
 
 /** Pearson's r; null if one side does not vary. */
 function correlation(pairs: readonly (readonly [number, number])[]): number | null {
-  const n = pairs.length;
-  const meanA = sumOf(pairs, ([a]) => a) / n;
-  const meanB = sumOf(pairs, ([, b]) => b) / n;
-  let [ab, aa, bb] = [0, 0, 0];
-  for (const [a, b] of pairs) {
-    ab += (a - meanA) * (b - meanB);
-    aa += (a - meanA) ** 2;
-    bb += (b - meanB) ** 2;
-  }
-  return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : null;
+  if (pairs.length < 2) return null;
+  const r = sampleCorrelation(
+    pairs.map(([a]) => a),
+    pairs.map(([, b]) => b),
+  );
+  return Number.isNaN(r) ? null : r;
 }
 
 /**

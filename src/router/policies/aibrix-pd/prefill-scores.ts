@@ -1,4 +1,5 @@
 /** AIBrix's prefill scorers (pkg/plugins/gateway/algorithms/pd/prefill_scorer.go). Pure; the lowest score is best. */
+import { sampleOf } from '../prefix-cache.ts';
 import type { AibrixPdParameters } from './config.ts';
 
 export interface PrefillFacts {
@@ -44,13 +45,8 @@ export function prefillScore(
   }
 }
 
-/**
- * The number of requests above which a P is skipped: mean + factor * sample deviation (n - 1; 0 for a single engine).
- */
+/** The number of requests above which a P is skipped: mean + factor * sample deviation. */
 export function mostRequests(requests: readonly number[], factor: number): number {
-  const n = requests.length;
-  const mean = requests.reduce((sum, r) => sum + r, 0) / n;
-  if (n < 2) return mean;
-  const variance = requests.reduce((sum, r) => sum + (r - mean) ** 2, 0) / (n - 1);
-  return mean + factor * Math.sqrt(variance);
+  const { mean, deviation } = sampleOf(requests);
+  return mean + factor * deviation;
 }
