@@ -2,9 +2,9 @@
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineStats } from '../host/engine-report.ts';
-import type { SpanCounts } from '../measure/schemas/span-cost.ts';
 import type { MeasuredKernels, TimingMode } from '../measure/spans/profile.ts';
 import type { Span } from '../measure/spans/spans.ts';
+import type { SpanCounts } from '../measure/summaries/span-cost.ts';
 import type { TextModel } from '../model/load.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';

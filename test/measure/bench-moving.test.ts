@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { movingOf } from '../../src/measure/schemas/bench-moving.ts';
+import { movingOf } from '../../src/measure/summaries/bench-moving.ts';
+import type { MeasuredRequest } from '../../src/measure/summaries/bench-summary.ts';
 
 const request = (
   conversation_id: string,
@@ -7,9 +8,15 @@ const request = (
   [prefill, decode]: [string | null, string],
   [ttft_ms, bytesPToD, computed_tokens]: [number, number, number],
   round = 1,
-) => ({
-  sample: { round, conversation_id, turn, ttft_ms, computed_tokens },
-  routed: { prefill, decode },
+): MeasuredRequest => ({
+  sample: {
+    ...{ round, conversation_id, turn, ttft_ms, computed_tokens, client: 0, start_ms: 0, tpot_ms: 5 },
+    ...{ latency_ms: ttft_ms, input_num_turns: turn, input_num_tokens: 100, output_num_tokens: 3 },
+    ...{ output_num_chunks: 2, local_hit_tokens: 0, pulled_tokens: 0, stages_ms: {} },
+  },
+  gapsMs: [],
+  output: [],
+  routed: { prefill, decode, load: null },
   bytesPToD,
   bytesDToP: 10,
 });

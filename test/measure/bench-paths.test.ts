@@ -49,9 +49,9 @@ const served = (ttft: (tokens: number) => number, first = 500): MeasuredRequest[
 
 describe('comparing ways by prompt length', () => {
   const ways = [
-    { key: 'recompute', requests: served((tokens) => tokens) },
-    { key: 'pull', requests: served((tokens) => 250 + tokens / 100) },
-    { key: 'store', requests: served((tokens) => 300 + tokens / 100) },
+    { mode: 'recompute', requests: served((tokens) => tokens) },
+    { mode: 'pull', requests: served((tokens) => 250 + tokens / 100) },
+    { mode: 'store', requests: served((tokens) => 300 + tokens / 100) },
   ];
 
   test('gives each length its winner, the margin over the next, and whether it is sure', () => {
@@ -76,8 +76,8 @@ describe('comparing ways by prompt length', () => {
   });
 
   test('leaves out first turns and requests that one way did not answer', () => {
-    const few = ways.map(({ key, requests }, i) => ({
-      key,
+    const few = ways.map(({ mode, requests }, i) => ({
+      mode,
       requests: requests.filter(
         ({ sample }) => i > 0 || sample.conversation_id !== 'c0' || sample.turn !== 4,
       ),
@@ -87,14 +87,14 @@ describe('comparing ways by prompt length', () => {
   });
 
   test('puts a handful of requests into one class, whose winner is not sure', () => {
-    const few = ways.map(({ key, requests }) => ({
-      key,
+    const few = ways.map(({ mode, requests }) => ({
+      mode,
       requests: requests.filter(({ sample }) => sample.conversation_id === 'c1'),
     }));
     const classes = byLength(few, options());
     expect(classes).toHaveLength(1);
     expect(classes[0]).toMatchObject({ requests: 3, sure: false });
-    expect(byLength([{ key: 'pull', requests: [] }], options())).toEqual([]);
+    expect(byLength([{ mode: 'pull', requests: [] }], options())).toEqual([]);
   });
 
   test('is not sure of a winner if the difference is only noise', () => {
@@ -102,8 +102,8 @@ describe('comparing ways by prompt length', () => {
     const noisy = () => served(() => 200 + 100 * random.float());
     const classes = byLength(
       [
-        { key: 'a', requests: noisy() },
-        { key: 'b', requests: noisy() },
+        { mode: 'a', requests: noisy() },
+        { mode: 'b', requests: noisy() },
       ],
       options(),
     );
@@ -115,15 +115,15 @@ test("a way's regret is the mean time per request that it lost to the best way",
   const short = (tokens: number) => (tokens < 300 ? 100 : 300);
   const long = (tokens: number) => (tokens < 300 ? 200 : 150);
   const lost = regretOf([
-    { key: 'short', requests: served(short) },
-    { key: 'long', requests: served(long) },
-    { key: 'chooses', requests: served((tokens) => Math.min(short(tokens), long(tokens))) },
+    { mode: 'short', requests: served(short) },
+    { mode: 'long', requests: served(long) },
+    { mode: 'chooses', requests: served((tokens) => Math.min(short(tokens), long(tokens))) },
   ]);
   expect(lost.chooses).toEqual({ regret_ms: 0, share: 0 });
   // Medians of three rounds are 2 ms more: of 30 requests 10 are short.
   expect(lost.long!.regret_ms).toBeCloseTo(100 / 3, 9);
   expect(lost.short!.share).toBeCloseTo((20 * 150) / (10 * 102 + 20 * 152), 9);
-  expect(regretOf([{ key: 'a', requests: [] }])).toEqual({ a: { regret_ms: 0, share: 0 } });
+  expect(regretOf([{ mode: 'a', requests: [] }])).toEqual({ a: { regret_ms: 0, share: 0 } });
 });
 
 test('a median lies within its interval, and has no interval if all times are equal', () => {

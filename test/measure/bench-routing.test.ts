@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { benchRoutingSchema, routingOf } from '../../src/measure/schemas/bench-routing.ts';
+import { benchRoutingSchema } from '../../src/measure/schemas/bench-routing-schema.ts';
+import { routingOf } from '../../src/measure/summaries/bench-routing.ts';
 import type { MeasuredRequest } from '../../src/measure/summaries/bench-summary.ts';
 
 const request = (

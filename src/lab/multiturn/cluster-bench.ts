@@ -6,7 +6,7 @@ import { hasWindows } from '../../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchReport, Experiment } from '../../measure/schemas/bench-report.ts';
-import { countsSince, spanCost } from '../../measure/schemas/span-cost.ts';
+import { countsSince, spanCost } from '../../measure/summaries/span-cost.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';

@@ -5,9 +5,7 @@ import { eachNoPull } from '../../engine/counters.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
-import { movingOf } from '../../measure/schemas/bench-moving.ts';
 import type { BenchAudit, BenchPair, Experiment } from '../../measure/schemas/bench-report.ts';
-import { routingOf } from '../../measure/schemas/bench-routing.ts';
 import { auditTotals } from '../../measure/summaries/audit.ts';
 import {
   type BootstrapOptions,
@@ -15,6 +13,7 @@ import {
   compareTokens,
   ratios,
 } from '../../measure/summaries/bench-comparison.ts';
+import { movingOf } from '../../measure/summaries/bench-moving.ts';
 import {
   byLength,
   laterTtfts,
@@ -22,6 +21,7 @@ import {
   regretOf,
   summarisePath,
 } from '../../measure/summaries/bench-paths.ts';
+import { routingOf } from '../../measure/summaries/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/summaries/bench-summary.ts';
 import { sum, sumOf } from '../../sum.ts';
 import { Random } from '../../workload/random.ts';
@@ -65,7 +65,6 @@ export function summariseExperiment(
     return [[arm.key, { ...mode, routing }]];
   });
   const answered = requestsOf(served);
-  const ways = plan.arms.some(({ path }) => path) && waysOf(answered);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
   const others = answered.filter((each) => each !== reference);
   const comparisons = others.flatMap((other): [string, BenchPair][] => {
@@ -98,7 +97,10 @@ export function summariseExperiment(
     comparisons: Object.fromEntries(comparisons),
     ...(moving && { moving }),
     ...(plan.link !== undefined && { link: plan.link?.name ?? null }),
-    ...(ways && { by_length: byLength(ways, bootstrap(config.seed)), regret: regretOf(ways) }),
+    ...(plan.arms.some(({ path }) => path) && {
+      by_length: byLength(answered, bootstrap(config.seed)),
+      regret: regretOf(answered),
+    }),
     ...windowsOf(served, Object.fromEntries(modes)),
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: published && { source: published.source, ttft_ms: { ...published.ttft_ms } },
@@ -120,9 +122,6 @@ export function unansweredArm(
     }
   return null;
 }
-
-const waysOf = (answered: ReturnType<typeof requestsOf>) =>
-  answered.map(({ mode: key, requests }) => ({ key, requests }));
 
 /** What a path moved and held, and its median TTFT for turns with something to reuse. */
 function pathOf(

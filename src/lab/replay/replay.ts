@@ -4,7 +4,7 @@ import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
-import { countsSince, spanCost } from '../../measure/schemas/span-cost.ts';
+import { countsSince, spanCost } from '../../measure/summaries/span-cost.ts';
 import { TraceFeed } from '../../workload/traces/feed.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';

@@ -3,7 +3,7 @@
  */
 import { z } from 'zod';
 import { benchPathSchema, intervalSchema } from './bench-paths-schema.ts';
-import { benchRoutingSchema } from './bench-routing.ts';
+import { benchRoutingSchema } from './bench-routing-schema.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();

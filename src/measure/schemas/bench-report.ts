@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { benchModeSchema } from './bench-mode-schema.ts';
-import { benchMovingSchema } from './bench-moving.ts';
+import { benchMovingSchema } from './bench-moving-schema.ts';
 import { benchLengthSchema } from './bench-paths-schema.ts';
 import { auditSchema, integritySchema } from './report.ts';
 import { reportHead } from './report-head.ts';

@@ -8,7 +8,7 @@ import { outcomeOf } from '../outcome.ts';
 import type { BenchLength, BenchPath, Interval } from '../schemas/bench-paths-schema.ts';
 import { turnKey } from '../spans/turn-key.ts';
 import { median, sortedQuantile } from '../statistics.ts';
-import { type BootstrapOptions, LEAST_REQUESTS, ratios } from './bench-comparison.ts';
+import { type BootstrapOptions, LEAST_REQUESTS, type ModeRequests, ratios } from './bench-comparison.ts';
 import type { MeasuredRequest } from './bench-summary.ts';
 
 /** Bytes of one arm in one round. */
@@ -21,12 +21,6 @@ export interface CarriedKv {
   savingBlockMs: number;
   storeBytes: number;
   storeCapacity: number;
-}
-
-/** One path with everything it served. */
-export interface WayRequests {
-  key: string;
-  requests: readonly MeasuredRequest[];
 }
 
 export interface PathFacts {
@@ -83,7 +77,7 @@ interface Served {
 }
 
 /** Empty if no request of a later turn was answered under every path. Other paths are compared with the first. */
-export function byLength(ways: readonly WayRequests[], options: BootstrapOptions): BenchLength[] {
+export function byLength(ways: readonly ModeRequests[], options: BootstrapOptions): BenchLength[] {
   const served = servedByAll(ways).toSorted((a, b) => a.promptTokens - b.promptTokens);
   const fitting = Math.floor(served.length / LEAST_REQUESTS);
   const classes = Math.min(MOST_CLASSES, served.length, Math.max(1, fitting));
@@ -92,7 +86,7 @@ export function byLength(ways: readonly WayRequests[], options: BootstrapOptions
   ).map((some) =>
     ofClass(
       some,
-      ways.map(({ key }) => key),
+      ways.map(({ mode }) => mode),
       options,
     ),
   );
@@ -138,15 +132,17 @@ export const compared = ({ value, low, high }: Interval) => ({ ratio: value, low
  * What each path lost against the best path of each request, in hindsight, from medians over a request's rounds; later turns
  * only. The best of several noisy medians is slightly too good, so regrets are rather too high than too low.
  */
-export function regretOf(ways: readonly WayRequests[]): Record<string, { regret_ms: number; share: number }> {
+export function regretOf(
+  ways: readonly ModeRequests[],
+): Record<string, { regret_ms: number; share: number }> {
   const served = servedByAll(ways);
   const medians = served.map(({ ttftMs }) => new Map([...ttftMs].map(([key, ms]) => [key, median(ms)])));
   const best = sumOf(medians, (each) => Math.min(...each.values()));
   return Object.fromEntries(
-    ways.map(({ key }) => {
-      const total = sumOf(medians, (each) => each.get(key)!);
+    ways.map(({ mode }) => {
+      const total = sumOf(medians, (each) => each.get(mode)!);
       const lost = medians.length > 0 ? (total - best) / medians.length : 0;
-      return [key, { regret_ms: lost, share: best > 0 ? (total - best) / best : 0 }];
+      return [mode, { regret_ms: lost, share: best > 0 ? (total - best) / best : 0 }];
     }),
   );
 }
@@ -181,8 +177,8 @@ export function laterTtfts(requests: readonly MeasuredRequest[]): Map<string, nu
   return times;
 }
 
-function servedByAll(ways: readonly WayRequests[]): Served[] {
-  const times = ways.map(({ key, requests }) => ({ key, times: laterTtfts(requests) }));
+function servedByAll(ways: readonly ModeRequests[]): Served[] {
+  const times = ways.map(({ mode, requests }) => ({ mode, times: laterTtfts(requests) }));
   const lengths = new Map(
     (ways[0]?.requests ?? []).map(({ sample }) => [turnKey(sample), sample.input_num_tokens]),
   );
@@ -190,7 +186,7 @@ function servedByAll(ways: readonly WayRequests[]): Served[] {
     const ttftMs = new Map(
       times.flatMap((way) => {
         const found = way.times.get(request);
-        return found ? [[way.key, found] as const] : [];
+        return found ? [[way.mode, found] as const] : [];
       }),
     );
     return ttftMs.size === ways.length ? [{ promptTokens: lengths.get(request)!, ttftMs }] : [];

@@ -1,56 +1,7 @@
 /** How a routing policy distributed the work: load by engine, bytes by edge, moved conversations, goodput. */
-import { z } from 'zod';
 import { sum, sumOf } from '../../sum.ts';
-
-const count = z.number().int().nonnegative();
-
-const balanceSchema = z.strictObject({
-  tokens: z.record(z.string(), count).describe('Tokens by engine: computed (P) or generated (D).'),
-  max_over_mean: z.number().nullable().describe('1: balanced; null without any tokens.'),
-  jain: z
-    .number()
-    .nullable()
-    .describe("Jain's index: 1 balanced, 1/n all on one engine; null without any tokens."),
-});
-
-export const benchRoutingSchema = z.strictObject({
-  policy: z.string(),
-  prefill: balanceSchema,
-  decode: balanceSchema,
-  edges: z
-    .array(z.strictObject({ from: z.string(), to: z.string(), bytes: count }))
-    .describe('KV moved, by source and destination.'),
-  moved_turns: count.describe('Turns whose conversation was decoded on another engine in the previous turn.'),
-  alone_turns: count.describe('Turns that one engine served alone.'),
-  goodput: z
-    .strictObject({
-      slo_ttft_ms: z.number().nullable(),
-      slo_tpot_ms: z.number().nullable(),
-      share: z.number().describe('Share of requests, failed ones included, that met both limits.'),
-      requests_per_second: z.number(),
-    })
-    .nullable()
-    .describe('null if no --slo-… was given.'),
-});
-
-export type BenchRouting = z.infer<typeof benchRoutingSchema>;
-type Balance = z.infer<typeof balanceSchema>;
-
-/** The fields of a measured request that are needed here. */
-interface RoutedRequest {
-  sample: {
-    round: number;
-    conversation_id: string;
-    turn: number;
-    ttft_ms: number;
-    tpot_ms: number;
-    computed_tokens: number | null;
-    output_num_tokens: number;
-  };
-  routed?: { prefill: string | null; decode: string; load: string | null };
-  bytesPToD: number | null;
-  bytesDToP: number | null;
-}
+import type { Balance, BenchRouting } from '../schemas/bench-routing-schema.ts';
+import type { MeasuredRequest } from './bench-summary.ts';
 
 /** Engine ids by role, including engines that served nothing. */
 export interface RoutingFacts {
@@ -66,7 +17,7 @@ export interface RoutingFacts {
   cutRounds?: ReadonlySet<number> | undefined;
 }
 
-export function routingOf(requests: readonly RoutedRequest[], facts: RoutingFacts): BenchRouting {
+export function routingOf(requests: readonly MeasuredRequest[], facts: RoutingFacts): BenchRouting {
   const computed = new Map(facts.prefill.map((id) => [id, 0]));
   const generated = new Map(facts.decode.map((id) => [id, 0]));
   const edges = new Map<string, BenchRouting['edges'][number]>();
@@ -103,7 +54,7 @@ export function routingOf(requests: readonly RoutedRequest[], facts: RoutingFact
   };
 }
 
-const inTurns = (requests: readonly RoutedRequest[]): RoutedRequest[] =>
+const inTurns = (requests: readonly MeasuredRequest[]): MeasuredRequest[] =>
   requests.toSorted((a, b) => a.sample.round - b.sample.round || a.sample.turn - b.sample.turn);
 
 function balanceOf(tokens: ReadonlyMap<string, number>): Balance {
@@ -118,7 +69,7 @@ function balanceOf(tokens: ReadonlyMap<string, number>): Balance {
 }
 
 function goodputOf(
-  requests: readonly RoutedRequest[],
+  requests: readonly MeasuredRequest[],
   { sloTtftMs, sloTpotMs, failed, runtimeMs, cutRounds }: RoutingFacts,
 ): BenchRouting['goodput'] {
   if (sloTtftMs === null && sloTpotMs === null) return null;

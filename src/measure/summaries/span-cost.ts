@@ -3,8 +3,8 @@
  * number of spans is created, sent in as many messages and received, and that is timed.
  */
 
+import type { SpanRecorderReport } from '../schemas/report.ts';
 import { onHost, type RawSpan, type Span } from '../spans/spans.ts';
-import type { SpanRecorderReport } from './report.ts';
 
 export interface SpanCounts {
   spans: number;
