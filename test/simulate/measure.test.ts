@@ -106,6 +106,19 @@ it('P gets no further requests once D has failed', async () => {
   expect(asked.prefill - before).toBeLessThanOrEqual(3);
 });
 
+it('the cluster serves as before after a round that failed', async () => {
+  const { cluster } = fleet(() => Promise.reject(new Error('D is gone')));
+  const changes: PolicyChange[] = [];
+  const settings = { ...cluster.settings, handover: 'streamed' as const };
+  const configure = async (change: PolicyChange) => void changes.push(change);
+  const served = { ...cluster, settings, mode: 'bidirectional', configure } as unknown as Cluster;
+  await expect(new CostMeter(served, { seed: 1, signal: never }).round()).rejects.toThrow('D is gone');
+  expect(changes.map(({ mode, handover }) => [mode, handover])).toEqual([
+    ['unidirectional', 'pull'],
+    ['bidirectional', 'streamed'],
+  ]);
+});
+
 it('a measurement that is cancelled while D answers ends for P too', async () => {
   const stop = new AbortController();
   const { cluster } = fleet((role) => {

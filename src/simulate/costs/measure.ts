@@ -114,7 +114,19 @@ export class CostMeter {
       handover: 'pull' as const,
       ...(store && { connector: { name: 'NixlConnector' as const } }),
     };
+    const asBefore = { mode, handover, ...(store && { connector: { name: connector.name } }) };
     await this.#cluster.configure({ mode: 'unidirectional', ...alone });
+    try {
+      await this.#measure();
+    } catch (error) {
+      // The cluster may have failed; its own error says more.
+      await this.#cluster.configure(asBefore).catch(() => {});
+      throw error;
+    }
+    await this.#cluster.configure(asBefore);
+  }
+
+  async #measure(): Promise<void> {
     const counts = this.#rounds > 0;
     for (const alike of this.#byRole) {
       // Engines of a role are alike: they take turns, each for two rounds, which measure everything together.
@@ -129,7 +141,6 @@ export class CostMeter {
     await this.#contention.round(counts);
     await this.#reads.round(counts);
     this.#rounds++;
-    await this.#cluster.configure({ mode, handover, ...(store && { connector: { name: connector.name } }) });
   }
 
   costs(): MeasuredCosts {
