@@ -38,7 +38,7 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
     readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
   };
   const stopListening = deps.onInterrupt(() => {
-    if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
+    if (interrupt.signal.aborted) deps.exitNow();
     deps.stderr.write('\ninterrupted: shutting down (press Ctrl-C again to exit at once)\n');
     interrupt.abort(new Interrupted('interrupted'));
   });

@@ -86,8 +86,8 @@ export interface CliDeps extends ReportSource {
   onInterrupt(listener: () => void): () => void;
   /** Calls back when the reader of stdout or stderr has gone; returns a function that stops listening. */
   onOutputLost(listener: () => void): () => void;
-  /** Ends the process at once. */
-  exitNow(code: number): void;
+  /** Ends the process at once, with EXIT.interrupted. */
+  exitNow(): void;
   backend: Backend;
   servers: Servers;
   doctor: DoctorProbes;

@@ -1,6 +1,6 @@
 /** Dependencies of the commands without a terminal, files, a GPU or threads. */
 import { normalize } from 'node:path';
-import type { CliDeps } from '../../src/cli/deps.ts';
+import { type CliDeps, EXIT } from '../../src/cli/deps.ts';
 import { widthOf } from '../../src/cli/output/format.ts';
 import { withoutPassword } from '../../src/config/store-url.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -106,7 +106,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       readers.add(listener);
       return () => readers.delete(listener);
     },
-    exitNow: (code) => void exits.push(code),
+    exitNow: () => void exits.push(EXIT.interrupted),
     servers: {
       async check() {},
       async start(options, server, prepare) {
