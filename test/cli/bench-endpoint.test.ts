@@ -255,6 +255,18 @@ describe('kvferry bench --endpoint', () => {
     expect(answered).toMatchObject({ ttftMs: 100, latencyMs: 200, gapsMs: [100] });
   });
 
+  test('says that a request refused with Retry-After is not sent again', async () => {
+    let count = 0;
+    const { url } = await serve((asked, response) =>
+      count++ === 0 ? response.writeHead(503, { 'Retry-After': '1' }).end('full') : streamed(asked, response),
+    );
+    const { report } = await bench(url);
+    const [error] = report!.modes.server!.errors!;
+    expect(error!.message).toMatch(
+      /^the server answered 503: full \(with Retry-After; .* not sent again: use/,
+    );
+  });
+
   test('counts failed requests, continues with the others, and exits as kvferry report does', async () => {
     let count = 0;
     const { url } = await serve((asked, response) =>

@@ -35,6 +35,10 @@ const TO_END_MS = 100;
 /** Most characters shown of an error's body. */
 const MOST_ERROR_TEXT = 200;
 
+/** vLLM's benchmark counts a refused request as failed, too, unless it is given retries. */
+const NOT_SENT_AGAIN =
+  ' (with Retry-After; a refused request is a failure and not sent again: use fewer clients or a lower rate)';
+
 const chunkSchema = z.looseObject({
   choices: z
     .array(
@@ -117,7 +121,11 @@ export class EndpointTarget implements BenchTarget {
     );
     if (!response.ok || !response.body) {
       const text = (await response.text()).slice(0, MOST_ERROR_TEXT);
-      throw new RequestError(`the server answered ${response.status}: ${text || response.statusText}`);
+      // Without its seconds: equal failures are counted together.
+      const again = response.headers.has('retry-after') ? NOT_SENT_AGAIN : '';
+      throw new RequestError(
+        `the server answered ${response.status}: ${text || response.statusText}${again}`,
+      );
     }
     const type = response.headers.get('content-type') ?? '';
     if (!type.includes('text/event-stream')) {
