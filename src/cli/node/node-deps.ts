@@ -1,9 +1,6 @@
 /** The commands' dependencies on Node: terminal, files, signals, and engines in worker threads. */
-import { once } from 'node:events';
-import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { finished, pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
@@ -22,10 +19,11 @@ import { packageRoot } from '../../platform/node/paths.ts';
 import { directoryFolder } from '../../platform/node/store-folder.ts';
 import { startTextThread } from '../../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import type { Backend, CliDeps, TextFile } from '../deps.ts';
+import type { Backend, CliDeps } from '../deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { processOutputs } from './node-output.ts';
 import { startSimulationThread } from './node-simulation.ts';
+import { createTextFile, writeTextFile } from './output-files.ts';
 import { checkWritable, piecesOf, refuse } from './user-files.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
@@ -45,7 +43,7 @@ export async function nodeDeps(): Promise<CliDeps> {
       const found = await stat(file, { bigint: true }).catch(() => null);
       return found?.isFile() ? `${found.dev}:${found.ino}` : null;
     },
-    writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
+    writeTextFile,
     checkWritable,
     createTextFile,
     makeDirectory: async (directory) => {
@@ -116,39 +114,6 @@ export async function nodeDeps(): Promise<CliDeps> {
 async function faultBoard() {
   const { FaultBoard } = await import('../../faults/board.ts');
   return new FaultBoard(systemClock);
-}
-
-/** Compressed if the name ends in .gz, as for reading. */
-async function createTextFile(file: string): Promise<TextFile> {
-  const handle = await open(file, 'w').catch((error) => refuse('write', file, error));
-  const disk = handle.createWriteStream();
-  const packed = file.endsWith('.gz') ? createGzip() : null;
-  const stream = packed ?? disk;
-  let failure: Error | null = null;
-  const ended = (packed ? pipeline(packed, disk) : finished(disk)).catch((error: Error) => {
-    failure = error;
-  });
-  return {
-    write: (text) => {
-      if (!failure) stream.write(text);
-    },
-    async drained() {
-      // close() throws a failure.
-      if (stream.writableNeedDrain && !failure) await once(stream, 'drain').catch(() => {});
-    },
-    async close() {
-      stream.end();
-      await ended;
-      if (failure) refuse('write', file, failure);
-    },
-    async discard() {
-      stream.end();
-      await ended;
-      // Never remove a pipe or a device.
-      const found = await stat(file).catch(() => null);
-      if (found?.isFile()) await rm(file, { force: true });
-    },
-  };
 }
 
 /** Adds autotuning results to the options. The variants for software adapters are known, so 'auto' skips those. */
