@@ -31,7 +31,7 @@ export async function buildPolicy(options: ClusterOptions, blockBytes: number): 
   const kvBytes = kvBytesOf(blockSize, blockBytes, cacheGroups(options));
   const deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
   if (routing.name === DEFAULT_ROUTING.name && Object.keys(routing.parameters).length === 0)
-    return { policy: roundRobin.create({}, deps, 'round-robin'), needs: { load: false, cache: false } };
+    return { policy: roundRobin.create({}, deps), needs: { load: false, cache: false } };
   const { reportsNeeded, makePolicy } = await import('../router/policies/registry.ts');
   const policy = makePolicy(routing, deps);
   return { policy, needs: reportsNeeded(routing) };

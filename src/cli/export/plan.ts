@@ -7,7 +7,7 @@ import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
-import { POLICIES } from '../../router/policies/registry.ts';
+import { readParameters } from '../../router/policies/registry.ts';
 import { sumOf } from '../../sum.ts';
 import { keysOf } from '../options/unused-options.ts';
 import {
@@ -118,7 +118,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
     vllmOnly: VLLM_ONLY.filter((key) => isUnusual(key, config)).map(switchName),
     transfer: { ...transferConfig(config, 'unidirectional'), kv_role: 'kv_both' },
     routing: { name: name!, parts: routingParts(name!).map((part) => part.name) },
-    parameters: (policy) => readParameters(config, policy) as never,
+    parameters: (policy) => readParameters(policy, config.routingConfig?.[policy] ?? {}) as never,
     autoscale: config.autoscale && {
       rule: config.autoscale,
       bounds: {
@@ -140,10 +140,6 @@ const objectName = (text: string): string =>
     .replace(/^-/, '')}`
     .slice(0, 40)
     .replace(/-$/, '');
-
-function readParameters({ routingConfig }: RunConfig, policy: RoutingName): unknown {
-  return POLICIES[policy].read(routingConfig?.[policy] ?? {}, policy);
-}
 
 function rolesetsOf(
   config: RunConfig,

@@ -1,7 +1,6 @@
 /** What defines a routing policy: its help, its source, what it looks at, and its parameters with their defaults. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import type { z } from 'zod';
-import { parseParameters } from '../../config/parameters.ts';
 import type { RoutingName } from '../../config/routing.ts';
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import { seededGenerator } from '../../seeded.ts';
@@ -29,28 +28,25 @@ export interface PolicyDefinition {
   needs: readonly ('load' | 'cache')[];
   /** Strict; every field has a default. */
   parameters: z.ZodObject;
-  /** Checks the parameters given and fills in defaults. `name`: the policy's, for messages. Throws ConfigError. */
-  read(parameters: unknown, name: RoutingName): Readonly<Record<string, unknown>>;
-  /** The same, and creates the policy. Throws ConfigError. */
-  create(parameters: unknown, deps: RoutingDeps, name: RoutingName): RoutingPolicy;
+  /**
+   * Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. `name`: the
+   * policy's, for messages. Throws ConfigError.
+   */
+  translate?(parameters: unknown, name: RoutingName): unknown;
+  /** `parameters`: complete and checked (readParameters in registry.ts). */
+  create(parameters: unknown, deps: RoutingDeps): RoutingPolicy;
 }
 
-export function definePolicy<Schema extends z.ZodObject>(
-  definition: Omit<PolicyDefinition, 'create' | 'read' | 'parameters'> & {
+/** Lets the compiler check `create` against the schema of the parameters. */
+export const definePolicy = <Schema extends z.ZodObject>(
+  definition: Omit<PolicyDefinition, 'create' | 'parameters'> & {
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
-    /**
-     * Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. Throws
-     * ConfigError.
-     */
-    translate?(parameters: unknown, name: RoutingName): unknown;
   },
-): PolicyDefinition {
-  const { parameters, create, translate = (given) => given, ...rest } = definition;
-  const read = (given: unknown, name: RoutingName): z.output<Schema> =>
-    parseParameters(parameters, translate(given, name), inRoutingConfig(name));
-  return { ...rest, parameters, read, create: (given, deps, name) => create(read(given, name), deps) };
-}
+): PolicyDefinition => ({
+  ...definition,
+  create: (parameters, deps) => definition.create(parameters as z.output<Schema>, deps),
+});
 
 /** Names a place in a policy's parameters, for messages. */
 export const inRoutingConfig = (name: RoutingName) => (path: readonly PropertyKey[]) =>

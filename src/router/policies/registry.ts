@@ -3,11 +3,12 @@
  * choice.
  */
 import { didYouMean } from '../../config/fields.ts';
+import { parseParameters } from '../../config/parameters.ts';
 import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
 import { ConfigError } from '../../errors.ts';
 import type { RoutingPolicy } from '../plan.ts';
 import { aibrixPd } from './aibrix-pd/aibrix-pd.ts';
-import type { PolicyDefinition, RoutingDeps } from './definition.ts';
+import { inRoutingConfig, type PolicyDefinition, type RoutingDeps } from './definition.ts';
 import { dynamo } from './dynamo.ts';
 import { leastRequest } from './least-request.ts';
 import { leastTtft } from './least-ttft.ts';
@@ -41,20 +42,28 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
   for (const [policy, values] of Object.entries(parameters)) {
     const known = ROUTING_NAMES.find((each) => each === policy);
     // Parameters of policies that are not chosen are checked too.
-    if (known) POLICIES[known].create(values, deps, known);
+    if (known) create(known, values, deps);
     else
       throw new ConfigError(
         `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
       );
   }
   const parts = routingParts(name).map((part) => {
-    const definition = POLICIES[part.name];
-    if (!definition)
+    if (!POLICIES[part.name])
       throw new ConfigError(`there is no routing policy ${part.name}${didYouMean(part.name, ROUTING_NAMES)}`);
-    return { ...part, policy: definition.create(parameters[part.name] ?? {}, deps, part.name) };
+    return { ...part, policy: create(part.name, parameters[part.name] ?? {}, deps) };
   });
   return parts.length === 1 ? parts[0]!.policy : mixed(parts);
 }
+
+/** Checks a policy's parameters and fills in the defaults. Throws ConfigError. */
+export function readParameters(name: RoutingName, given: unknown): Readonly<Record<string, unknown>> {
+  const { parameters, translate = (unchanged) => unchanged } = POLICIES[name];
+  return parseParameters(parameters, translate(given, name), inRoutingConfig(name));
+}
+
+const create = (name: RoutingName, given: unknown, deps: RoutingDeps): RoutingPolicy =>
+  POLICIES[name].create(readParameters(name, given), deps);
 
 /** What the chosen policies need engines to report. */
 export function reportsNeeded({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
