@@ -20,7 +20,7 @@ import {
   UNSCALED_THRESHOLD,
 } from './experiments.ts';
 import { pathChoice } from './paths.ts';
-import { makeBenchReport, persistenceNotes, type Workload } from './report.ts';
+import { makeBenchReport, persistenceNotes, reportedWorkload, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
 import { activeOf, asServed, budgetMs, serveOptions } from './settings.ts';
@@ -112,18 +112,21 @@ export async function benchCluster(
     plan.key,
     summariseExperiment(plan, session.rounds, config, model.blockBytes, cluster.info.engines),
   ]);
-  const served = {
+  return makeBenchReport(world, config, {
     adapter,
     target: servedBy(model, config.paths === null ? link : null),
+    workload: reportedWorkload(workload, session.conversations, config),
+    plan: {
+      budget_ms: budget,
+      spent_ms: now() - begunMs,
+      rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
+      notes: [...scaleNotes(config), ...persistenceNotes(config, plans), ...session.notes],
+    },
     experiments: Object.fromEntries(experiments),
-    conversations: session.conversations,
-    rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
-    notes: [...scaleNotes(config), ...persistenceNotes(config, plans), ...session.notes],
     incompleteReason: session.incompleteReason ?? unansweredArm(session.experiments, session.rounds),
     integrity,
     recorderShare: recorder.share,
-  };
-  return makeBenchReport(world, config, workload, served, now() - begunMs);
+  });
 }
 
 /** The note about the threshold, if a threshold decides. */

@@ -17,7 +17,7 @@ import {
   serveConversations,
 } from './clients.ts';
 import type { EndpointTarget } from './endpoint-target.ts';
-import { makeBenchReport, type Workload } from './report.ts';
+import { makeBenchReport, reportedWorkload, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { budgetMs, serveOptions } from './settings.ts';
 
@@ -83,10 +83,10 @@ export async function benchEndpoint(
     comparisons: {},
     published: null,
   };
-  const all = {
+  return makeBenchReport(world, config, {
     adapter: { name: 'of the server', backend: 'unknown', software: false, features: [] },
     target: {
-      kind: 'endpoint' as const,
+      kind: 'endpoint',
       url: target.url,
       model: target.model,
       block_bytes: null,
@@ -94,15 +94,18 @@ export async function benchEndpoint(
       parameters: null,
       link: null,
     },
+    workload: reportedWorkload(workload, workload.conversations, config),
+    plan: {
+      budget_ms: budgetMs(config),
+      spent_ms: world.now() - begunMs,
+      rounds: served.length,
+      notes: hasTokenizer ? [] : [WORDS_FOR_TOKENS],
+    },
     experiments: { [SERVER]: experiment },
-    conversations: workload.conversations,
-    rounds: served.length,
-    notes: hasTokenizer ? [] : [WORDS_FOR_TOKENS],
     incompleteReason: incomplete,
     integrity: null,
     recorderShare: null,
-  };
-  return makeBenchReport(world, config, workload, all, world.now() - begunMs);
+  });
 }
 
 /** Serves all rounds, or until the budget ends or the signal aborts: then whole rounds, or a part of the first. */

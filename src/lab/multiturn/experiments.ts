@@ -214,7 +214,7 @@ const evictingPool = (
 ): number =>
   Math.min(most, Math.max(numClients * longestBlocks + 1, Math.floor(EVICTION_SHARE * activeBlocks)));
 
-const TITLES: Record<Exclude<ExperimentName, 'eviction'>, string> = {
+export const TITLES: Record<Exclude<ExperimentName, 'eviction'>, string> = {
   'no-prefix-caching': 'P keeps nothing between turns',
   'prefix-caching': 'P keeps its KV between turns',
 };
@@ -250,9 +250,7 @@ const keepingAll = (arm: Arm): Arm => ({
 
 function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
   const modes = config.mode.filter((mode) => mode !== 'decode-local' || extra || config.mode.length === 1);
-  const arms = modes.map(
-    (mode): Arm => ({ key: mode.replaceAll('-', '_'), label: mode, mode, threshold: config.threshold }),
-  );
+  const arms = modes.map((mode) => modeArm(mode, config));
   const costAware = config.pullPolicy === 'cost-aware';
   if (shareOf(config.audit) > 0) {
     arms.push({
@@ -282,8 +280,15 @@ function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
   return arms;
 }
 
+export const modeArm = (mode: Mode, { threshold }: RunConfig): Arm => ({
+  key: mode.replaceAll('-', '_'),
+  label: mode,
+  mode,
+  threshold,
+});
+
 /** One arm for each routing policy in each mode. */
-function policyArms(config: RunConfig): Arm[] {
+export function policyArms(config: RunConfig): Arm[] {
   const { mode: modes, routing, threshold } = config;
   return modes.flatMap((mode) =>
     routing.map((name): Arm => {

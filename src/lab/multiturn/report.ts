@@ -9,7 +9,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { requestsOf } from './clients.ts';
 import type { ExperimentPlan } from './experiments.ts';
-import { activeOf, asServed, budgetMs } from './settings.ts';
+import { activeOf, asServed } from './settings.ts';
 
 /** The conversations of a benchmark and their source. */
 export interface Workload {
@@ -23,13 +23,9 @@ export interface Workload {
 export interface ServedBench {
   adapter: Pick<Cluster['info']['adapter'], keyof BenchReport['adapter']>;
   target: BenchReport['target'];
+  workload: BenchReport['workload'];
+  plan: BenchReport['plan'];
   experiments: BenchReport['experiments'];
-  /** The conversations that were served in all rounds. */
-  conversations: readonly BenchConversation[];
-  /** Whole rounds. */
-  rounds: number;
-  /** One sentence each. */
-  notes: readonly string[];
   /** null: all was served. */
   incompleteReason: string | null;
   integrity: BenchReport['integrity'];
@@ -37,44 +33,39 @@ export interface ServedBench {
   recorderShare: number | null;
 }
 
-export function makeBenchReport(
-  source: ReportSource,
-  config: RunConfig,
-  workload: Workload,
-  served: ServedBench,
-  spentMs: number,
-): BenchReport {
-  const { experiments, conversations, incompleteReason, recorderShare } = served;
-  const inputs = asServed(conversations, config);
-  const turns = inputs.flatMap((conversation) => conversation.turns);
+export function makeBenchReport(source: ReportSource, config: RunConfig, served: ServedBench): BenchReport {
+  const { experiments, incompleteReason, recorderShare } = served;
   return {
     ...makeHead('bench', source, served.adapter),
     complete: incompleteReason === null,
     incomplete_reason: incompleteReason,
     target: served.target,
     config: { ...reportedSettings(config) },
-    workload: {
-      source: workload.source,
-      scale: workload.scale,
-      seed: config.seed,
-      num_clients: config.numClients,
-      max_active_conversations: Math.min(activeOf(config), conversations.length),
-      conversations: conversations.length,
-      requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
-      prompt_tokens: promptTokens(inputs),
-      output_tokens: sumOf(turns, (turn) => turn.outputTokens ?? 0),
-      generation: { ...workload.generation },
-    },
-    plan: {
-      budget_ms: budgetMs(config),
-      spent_ms: spentMs,
-      rounds: served.rounds,
-      notes: [...served.notes],
-    },
+    workload: served.workload,
+    plan: served.plan,
     recorder_overhead_percent: recorderShare === null ? null : 100 * recorderShare,
     experiments,
     ...mainExperiment(experiments),
     integrity: served.integrity,
+  };
+}
+
+/** The workload as reported. `conversations`: those that were served in all rounds. */
+export function reportedWorkload(
+  { source, scale, generation }: Workload,
+  conversations: readonly BenchConversation[],
+  config: RunConfig,
+): BenchReport['workload'] {
+  const inputs = asServed(conversations, config);
+  const turns = inputs.flatMap((conversation) => conversation.turns);
+  return {
+    ...{ source, scale, seed: config.seed, num_clients: config.numClients },
+    max_active_conversations: Math.min(activeOf(config), conversations.length),
+    conversations: conversations.length,
+    requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
+    prompt_tokens: promptTokens(inputs),
+    output_tokens: sumOf(turns, (turn) => turn.outputTokens ?? 0),
+    generation: { ...generation },
   };
 }
 

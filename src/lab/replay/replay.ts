@@ -1,7 +1,6 @@
 /** Replays a trace on real engines, in each mode or with each routing policy. The trace is read once before engines start. */
 
-import { type RunConfig, reportedSettings } from '../../config/run.ts';
-import { routingChoice } from '../../fleet/from-config.ts';
+import type { RunConfig } from '../../config/run.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/summaries/span-cost.ts';
@@ -11,14 +10,14 @@ import { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { DrawnArrivals, TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
-import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
-import { persistenceNotes } from '../multiturn/report.ts';
+import { type ExperimentPlan, modeArm, policyArms, TITLES } from '../multiturn/experiments.ts';
+import { makeBenchReport, persistenceNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import { ServedRounds } from '../multiturn/served-rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
 import { summariseExperiment, unansweredArm } from '../multiturn/summary.ts';
 import { needBlocks, poolFor } from '../pools.ts';
-import { makeHead, type ReportSource } from '../run-report.ts';
+import type { ReportSource } from '../run-report.ts';
 import { serveTrace, type TraceServing } from './serve-trace.ts';
 
 /** A trace that can be read several times. */
@@ -71,29 +70,17 @@ export function planReplay(
     (option, numBlocks) =>
       `${option} is ${numBlocks}, but the longest request needs ${needed - 1} blocks of ${options.blockSize} tokens and the null block: give ${needed} or more`,
   );
-  const { mode: modes, routing, threshold } = config;
-  const arms = modes.flatMap((mode) =>
-    routing.map((name): Arm => {
-      const words = [
-        ...(modes.length > 1 || routing.length === 1 ? [mode] : []),
-        ...(routing.length > 1 ? [name] : []),
-      ];
-      const label = words.join(', ');
-      const choice = routing.length > 1 ? { routing: routingChoice(config, name) } : {};
-      return { key: label.replace(/[^a-z0-9]+/g, '_'), label, mode, threshold, ...choice };
-    }),
-  );
+  const prefixCaching = prefill.enablePrefixCaching;
+  // The benchmark experiment with the same prefix caching.
+  const name = prefixCaching ? 'prefix-caching' : 'no-prefix-caching';
   return {
-    // The name of the benchmark experiment with the same prefix caching.
-    name: options.prefill.enablePrefixCaching ? 'prefix-caching' : 'no-prefix-caching',
+    name,
     key: 'replay',
-    title: options.prefill.enablePrefixCaching
-      ? 'P keeps its KV between turns'
-      : 'P keeps nothing between turns',
-    prefixCaching: options.prefill.enablePrefixCaching,
-    pBlocks: options.prefill.numBlocks,
-    dBlocks: options.decode.numBlocks,
-    arms,
+    title: TITLES[name],
+    prefixCaching,
+    pBlocks: prefill.numBlocks,
+    dBlocks: decode.numBlocks,
+    arms: config.routing.length > 1 ? policyArms(config) : config.mode.map((mode) => modeArm(mode, config)),
     published: null,
   };
 }
@@ -165,15 +152,9 @@ export async function replayTrace(
   const { adapter, model, link } = cluster.info;
   const experiment = summariseExperiment(plan, rounds, config, model.blockBytes, cluster.info.engines);
   const { lengthDivisor } = trace.scale;
-  const modes = Object.entries(experiment.modes).map(
-    ([key, { samples: _, ...rest }]) => [key, rest] as const,
-  );
-  return {
-    ...makeHead('bench', world, adapter),
-    complete: incompleteReason === null,
-    incomplete_reason: incompleteReason,
+  return makeBenchReport(world, config, {
+    adapter,
     target: servedBy(model, link),
-    config: { ...reportedSettings(config) },
     workload: {
       source: trace.source,
       scale: lengthDivisor === 1 ? '1' : `1/${lengthDivisor}`,
@@ -187,12 +168,11 @@ export async function replayTrace(
       generation: {},
     },
     plan: { budget_ms: null, spent_ms: now() - begunMs, rounds: experiment.rounds, notes },
-    recorder_overhead_percent: 100 * recorder.share,
     experiments: { [plan.key]: experiment },
-    modes: Object.fromEntries(modes),
-    comparison: experiment.comparison,
+    incompleteReason,
     integrity,
-  };
+    recorderShare: recorder.share,
+  });
 }
 
 /** Uncounted requests at the start, for what a first step or transfer sets up. */
