@@ -8,17 +8,9 @@
  * each token. There is no credit for host or disk tiers.
  */
 import { z } from 'zod';
-import type {
-  Candidates,
-  EngineView,
-  RouteRequest,
-  Routing,
-  RoutingEvent,
-  RoutingPolicy,
-  RoutingScore,
-} from '../plan.ts';
+import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
 import { definePolicy, type RoutingDeps } from './definition.ts';
-import { leastOf, maxOf, minOf, weightedRandom } from './pick.ts';
+import { kvUsage, leastOf, maxOf, minOf, scoresOf, weightedRandom } from './pick.ts';
 import { UnderWay } from './under-way.ts';
 
 const parameters = z.strictObject({
@@ -78,10 +70,12 @@ class Dynamo implements RoutingPolicy {
 
     const decode = this.#choose(candidates.decode, decodeCost, draw);
     const prefill = this.#choose(candidates.prefill, prefillCost, draw);
-    const scores = [
-      ...scoresOf('prefill', candidates.prefill, prefillCost),
-      ...scoresOf('decode', candidates.decode, decodeCost),
-    ];
+    const scored = (side: 'prefill' | 'decode', cost: (engine: EngineView) => number) =>
+      scoresOf(
+        side,
+        candidates[side].map((engine) => ({ engine, score: cost(engine) })),
+      );
+    const scores = [...scored('prefill', prefillCost), ...scored('decode', decodeCost)];
     const bypass = this.#bypass(request, prefill, decode);
     const why = bypass ?? `blocks: P ${prefillCost(prefill)}, D ${decodeCost(decode)}`;
     return { prefill, decode, ...(bypass !== null && { alone: true }), why, scores };
@@ -96,9 +90,7 @@ class Dynamo implements RoutingPolicy {
     const { conditionalDisagg, effectiveIsl, effectiveIslRatio, prefillBusyTokens, decodeBusyUsage } =
       this.#parameters;
     if (conditionalDisagg === null) return null;
-    const { signals } = decode;
-    const usage = signals && signals.numBlocks > 0 ? 1 - signals.freeBlocks / signals.numBlocks : 0;
-    if (decodeBusyUsage !== null && usage > decodeBusyUsage) return null;
+    if (decodeBusyUsage !== null && kvUsage(decode) > decodeBusyUsage) return null;
     const isl = request.promptTokenIds.length;
     const lacks = isl - Math.min(isl, request.cachedTokens(decode.engineId));
     const short = isl > 0 && lacks < effectiveIsl && lacks / isl < effectiveIslRatio;
@@ -128,13 +120,6 @@ class Dynamo implements RoutingPolicy {
     return Math.ceil(tokens / this.#deps.blockSize);
   }
 }
-
-const scoresOf = (
-  side: RoutingScore['side'],
-  engines: readonly EngineView[],
-  cost: (engine: EngineView) => number,
-): RoutingScore[] =>
-  engines.map((engine) => ({ engineId: engine.engineId, side, score: cost(engine), best: 'least' }));
 
 export const dynamo = definePolicy({
   help: 'P by blocks to prefill minus cached ones, D by active blocks',

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
 import { CostTracker } from './cost-tracker.ts';
 import { definePolicy, type RoutingDeps } from './definition.ts';
+import { scoresOf } from './pick.ts';
 import { priorCosts } from './prior-costs.ts';
 
 const parameters = z.strictObject({
@@ -55,18 +56,14 @@ class LeastTtft implements RoutingPolicy {
     const decodes = rotated(candidates.decode, draw).map((engine) => this.#decode(request, engine));
     const { prefill, decode, ms } = this.#least(prefills, decodes);
     const scores = [
-      ...prefills.map((p) => ({
-        engineId: p.engine.engineId,
-        side: 'prefill' as const,
-        score: p.ms,
-        best: 'least' as const,
-      })),
-      ...decodes.map((d) => ({
-        engineId: d.engine.engineId,
-        side: 'decode' as const,
-        score: this.#afterMs(prefill, d),
-        best: 'least' as const,
-      })),
+      ...scoresOf(
+        'prefill',
+        prefills.map(({ engine, ms }) => ({ engine, score: ms })),
+      ),
+      ...scoresOf(
+        'decode',
+        decodes.map((d) => ({ engine: d.engine, score: this.#afterMs(prefill, d) })),
+      ),
     ];
     const local = this.#alone ? this.#leastAlone(request, decodes) : null;
     if (local && local.ms < ms) {

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
 import { CostTracker, type PrefillPlan } from './cost-tracker.ts';
 import { definePolicy, type RoutingDeps } from './definition.ts';
-import { leastOf } from './pick.ts';
+import { leastOf, scoresOf } from './pick.ts';
 import { priorCosts } from './prior-costs.ts';
 
 const parameters = z.strictObject({
@@ -53,12 +53,10 @@ class Mooncake implements RoutingPolicy {
           : null;
     const { pullTokens } = ways.get(prefill)!;
     const scored = (side: 'prefill' | 'decode', score: (engine: EngineView) => number) =>
-      candidates[side].map((engine) => ({
-        engineId: engine.engineId,
+      scoresOf(
         side,
-        score: score(engine),
-        best: 'least' as const,
-      }));
+        candidates[side].map((engine) => ({ engine, score: score(engine) })),
+      );
     return {
       prefill,
       decode,

@@ -1,4 +1,8 @@
-/** Picks by least score or by weight. Ties are broken at random, as in routers that shuffle first. */
+/**
+ * What policies share: picks by least score or by weight (ties are broken at random, as in routers that shuffle first),
+ * the scores that a decision reports, and the use of a pool.
+ */
+import type { EngineView, RoutingScore } from '../plan.ts';
 
 /** undefined if the list is empty or every score is NaN. */
 export function leastOf<T>(
@@ -38,6 +42,21 @@ export function weightedRandom<T>(items: readonly T[], weight: (item: T) => numb
   }
   return last;
 }
+
+export interface Scored {
+  engine: EngineView;
+  score: number;
+}
+
+export const scoresOf = (
+  side: RoutingScore['side'],
+  scored: readonly Scored[],
+  best: RoutingScore['best'] = 'least',
+): RoutingScore[] => scored.map(({ engine, score }) => ({ engineId: engine.engineId, side, score, best }));
+
+/** The share of blocks in use by the engine's last report; 0 without one. */
+export const kvUsage = ({ signals }: EngineView): number =>
+  signals && signals.numBlocks > 0 ? 1 - signals.freeBlocks / signals.numBlocks : 0;
 
 export const maxOf = <T>(items: readonly T[], value: (item: T) => number): number =>
   items.reduce((most, item) => Math.max(most, value(item)), Number.NEGATIVE_INFINITY);

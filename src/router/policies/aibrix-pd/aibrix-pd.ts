@@ -16,7 +16,7 @@ import type {
   RoutingPolicy,
 } from '../../plan.ts';
 import { definePolicy, type RoutingDeps } from '../definition.ts';
-import { leastOf, maxOf, minOf } from '../pick.ts';
+import { kvUsage, leastOf, maxOf, minOf, type Scored, scoresOf } from '../pick.ts';
 import { PrefixTable } from '../prefix-table.ts';
 import { UnderWay } from '../under-way.ts';
 import { type AibrixPdParameters, aibrixPdSchema, fromAibrixShapes } from './config.ts';
@@ -85,20 +85,7 @@ class AibrixPd implements RoutingPolicy {
       prefill: best.forP.engine,
       decode: best.forD.engine,
       why: why.filter((part) => part).join('; '),
-      scores: [
-        ...p.map(({ engine, score }) => ({
-          engineId: engine.engineId,
-          side: 'prefill' as const,
-          score,
-          best: 'least' as const,
-        })),
-        ...d.map(({ engine, score }) => ({
-          engineId: engine.engineId,
-          side: 'decode' as const,
-          score,
-          best: 'least' as const,
-        })),
-      ],
+      scores: [...scoresOf('prefill', p), ...scoresOf('decode', d)],
     };
   }
 
@@ -172,9 +159,9 @@ class AibrixPd implements RoutingPolicy {
   }
 
   #decodeFacts(engines: readonly EngineView[]): DecodeFacts[] {
-    return engines.map(({ engineId, signals }) => {
+    return engines.map((engine) => {
+      const { engineId, signals } = engine;
       const pending = this.#underWay.at(engineId).pendingDecodes;
-      const usage = signals && signals.numBlocks > 0 ? 1 - signals.freeBlocks / signals.numBlocks : 0;
       return {
         engineId,
         running: (signals?.running ?? 0) + pending,
@@ -182,15 +169,10 @@ class AibrixPd implements RoutingPolicy {
         hasMetrics: signals !== null,
         throughput: signals?.generationTokensPerSecond ?? 0,
         drainRate: signals?.endedPerSecond ?? 0,
-        freePercent: freePercent(usage),
+        freePercent: freePercent(kvUsage(engine)),
       };
     });
   }
-}
-
-interface Scored {
-  engine: EngineView;
-  score: number;
 }
 
 const rolesetOf = ({ roleset }: EngineView): string => roleset ?? '';

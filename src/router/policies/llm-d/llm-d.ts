@@ -10,10 +10,9 @@ import type {
   Routing,
   RoutingEvent,
   RoutingPolicy,
-  RoutingScore,
 } from '../../plan.ts';
 import { definePolicy, type RoutingDeps } from '../definition.ts';
-import { leastOf, weightedRandom } from '../pick.ts';
+import { kvUsage, leastOf, type Scored, scoresOf, weightedRandom } from '../pick.ts';
 import { PrefixTable } from '../prefix-table.ts';
 import { UnderWay } from '../under-way.ts';
 import { fromPickerConfig, type LlmDParameters, llmDSchema } from './config.ts';
@@ -45,7 +44,7 @@ class LlmD implements RoutingPolicy {
     const decode = this.#pick(forD, draw);
     const { disaggregate, why } = this.#decide(request, decode.engine);
     const forP = disaggregate ? this.#score('prefill', request, candidates.prefill) : [];
-    const scores = [...scoresOf('decode', forD), ...scoresOf('prefill', forP)];
+    const scores = [...scoresOf('decode', forD, 'most'), ...scoresOf('prefill', forP, 'most')];
     if (!disaggregate) {
       return { prefill: candidates.prefill[0]!, decode: decode.engine, alone: true, why, scores };
     }
@@ -93,14 +92,15 @@ class LlmD implements RoutingPolicy {
     const { promptTokenIds, nowMs, held, cachedTokens } = request;
     const believes = scorers.some(([name]) => name === 'prefix-cache-scorer' || name === 'no-hit-lru-scorer');
     const believed = believes ? this.#sent.match(promptTokenIds, nowMs) : null;
-    const facts = engines.map(({ engineId, signals, inFlight }): ScorerFacts => {
+    const facts = engines.map((engine): ScorerFacts => {
+      const { engineId, signals, inFlight } = engine;
       const sent = this.#underWay.at(engineId);
       return {
         engineId,
         believedBlocks: believed?.get(engineId) ?? 0,
         cachedBlocks: Math.floor(cachedTokens(engineId) / blockSize),
         waiting: signals?.waiting ?? 0,
-        kvUsage: signals && signals.numBlocks > 0 ? 1 - signals.freeBlocks / signals.numBlocks : 0,
+        kvUsage: kvUsage(engine),
         activeRequests: inFlight,
         activeTokens: side === 'prefill' ? sent.prefillTokens : sent.decodeTokens,
         lastColdMs: this.#lastColdMs.get(engineId) ?? null,
@@ -121,14 +121,6 @@ class LlmD implements RoutingPolicy {
       : leastOf(scored, ({ score }) => -score, draw)!;
   }
 }
-
-interface Scored {
-  engine: EngineView;
-  score: number;
-}
-
-const scoresOf = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingScore[] =>
-  scored.map(({ engine: { engineId }, score }) => ({ engineId, side, score, best: 'most' }));
 
 export const llmD = definePolicy({
   help: 'D first by weighted scorers; P only if D lacks nonCachedTokens or more (0: never)',
