@@ -1,30 +1,20 @@
 /** NVIDIA Dynamo: a DynamoGraphDeployment with a routing frontend and prefill and decode workers. */
-import { ENGINE_PORT, IMAGES_REMARK } from './containers.ts';
+import type { DynamoParameters } from '../../router/policies/dynamo.ts';
+import { ENGINE_PORT, IMAGES_REMARK, oneGpu } from './containers.ts';
 import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
-  lostByPooling,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
   roleOptions,
+  rolesetNotes,
   transferOption,
   withBothRoles,
 } from './plan.ts';
 
 const IMAGE = 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0';
-
-/** Parameters of src/router/policies/dynamo.ts. */
-interface DynamoParameters {
-  prefillLoadScale: number;
-  overlapCredit: number;
-  temperature: number;
-  conditionalDisagg: string | null;
-  effectiveIsl: number;
-  effectiveIslRatio: number;
-  decodeBusyUsage: number | null;
-}
 
 /** Policies that Dynamo's frontend also has, with its names. */
 const ROUTER_MODES: Readonly<Record<string, string>> = {
@@ -45,13 +35,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     IMAGES_REMARK,
     ...plan.notes,
     ...lostAutoscaler(plan),
-    ...(plan.replicaMode
-      ? graphs.length > 1
-        ? [
-            'One graph per roleset, each with its own frontend: put a load balancer in front of them. Bounds on prompt lengths are not exported.',
-          ]
-        : []
-      : lostByPooling(plan, 'Dynamo')),
+    ...rolesetNotes(plan, graphs.length, 'graph per roleset, each with its own frontend', 'Dynamo'),
     ...(mode === undefined
       ? [`Routing policy ${plan.routing.name} does not exist in Dynamo; this export uses its KV router.`]
       : []),
@@ -166,7 +150,7 @@ function worker(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
             command: ['python3', '-m', 'dynamo.vllm'],
             args: [...named, ...roleOptions(plan, planned), ...transferOption(plan), ...events],
             envFrom: [{ secretRef: { name: 'hf-token-secret' } }],
-            resources: { limits: { 'nvidia.com/gpu': '1' } },
+            resources: oneGpu(),
           },
         ],
       },

@@ -242,6 +242,13 @@ export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
   return differ ? ['Engines of one role differ between rolesets: all use the settings of the first.'] : [];
 }
 
+/** Notes about systems that serve each roleset apart: `units` of them in replica mode, and one pool otherwise. */
+export function rolesetNotes(plan: ClusterPlan, units: number, unit: string, system: string): string[] {
+  if (!plan.replicaMode) return lostByPooling(plan, system);
+  if (units === 1) return [];
+  return [`One ${unit}: put a load balancer in front of them. Bounds on prompt lengths are not exported.`];
+}
+
 /** Notes about what is lost by pooling the rolesets. */
 export function lostByPooling({ rolesets, replicaMode }: ClusterPlan, system: string): string[] {
   if (rolesets.length === 1) return [];

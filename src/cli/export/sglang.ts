@@ -1,13 +1,14 @@
 /** SGLang: one launch command per engine, and one per gateway. Separate rolesets have separate gateways. */
+import type { SglangParameters } from '../../router/policies/sglang/sglang.ts';
 import { commandText } from '../vllm/shell.ts';
 import { comment, type ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
-  lostByPooling,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
+  rolesetNotes,
   withBothRoles,
 } from './plan.ts';
 
@@ -16,18 +17,6 @@ const FIRST_ENGINE_PORT = 30_100;
 const FIRST_BOOTSTRAP_PORT = 8998;
 /** Metrics port of the first gateway (its default); each gateway opens one. */
 const FIRST_METRICS_PORT = 29_000;
-
-/** Parameters of src/router/policies/sglang. */
-interface SglangParameters {
-  prefillPolicy: string;
-  decodePolicy: string;
-  cacheThreshold: number;
-  balanceAbsThreshold: number;
-  balanceRelThreshold: number;
-  evictionIntervalSecs: number;
-  maxTreeSize: number;
-  bucketAdjustIntervalSecs: number;
-}
 
 /** Policies that SGLang's gateway also has, with its names. */
 const SAME: Readonly<Record<string, string>> = {
@@ -51,13 +40,7 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
     ...(plan.vllmOnly.length > 0 ? [`${plan.vllmOnly.join(', ')}: only for vLLM, not exported.`] : []),
     `Requests without sampling parameters use those in the model's files, while kvferry uses ${JSON.stringify(plan.sampling)}: set them in the requests.`,
     ...lostAutoscaler(plan),
-    ...(plan.replicaMode
-      ? groups.length > 1
-        ? [
-            'One gateway per roleset: put a load balancer in front of them. Bounds on prompt lengths are not exported.',
-          ]
-        : []
-      : lostByPooling(plan, 'SGLang')),
+    ...rolesetNotes(plan, groups.length, 'gateway per roleset', 'SGLang'),
     ...(plan.rolesets.some(({ roles }) => roles.both)
       ? ['Engines that do both are omitted: a gateway with --pd-disaggregation supports only P and D.']
       : []),

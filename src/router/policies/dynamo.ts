@@ -39,15 +39,17 @@ const parameters = z.strictObject({
   decodeBusyUsage: z.number().min(0).max(1).nullable().default(null),
 });
 
+export type DynamoParameters = z.output<typeof parameters>;
+
 class Dynamo implements RoutingPolicy {
-  readonly #parameters: z.output<typeof parameters>;
+  readonly #parameters: DynamoParameters;
   readonly #deps: RoutingDeps;
   /** Blocks that P already has need no prefill. */
   readonly #underWay = new UnderWay(({ prefill, decode, promptTokens, request }) =>
     Math.max(0, promptTokens - request.cachedTokens(prefill ?? decode)),
   );
 
-  constructor(values: z.output<typeof parameters>, deps: RoutingDeps) {
+  constructor(values: DynamoParameters, deps: RoutingDeps) {
     this.#parameters = values;
     this.#deps = deps;
   }

@@ -39,19 +39,21 @@ const parameters = z.strictObject({
   bucketAdjustIntervalSecs: z.number().positive().default(5),
 });
 
+export type SglangParameters = z.output<typeof parameters>;
+
 interface Choice {
   engine: EngineView;
   why: string;
 }
 
 class SglangPolicy implements RoutingPolicy {
-  readonly #parameters: z.output<typeof parameters>;
+  readonly #parameters: SglangParameters;
   readonly #deps: RoutingDeps;
   readonly #tree = new PrefixTree();
   readonly #buckets: Buckets;
   #evictedMs: number | null = null;
 
-  constructor(values: z.output<typeof parameters>, deps: RoutingDeps) {
+  constructor(values: SglangParameters, deps: RoutingDeps) {
     this.#parameters = values;
     this.#deps = deps;
     this.#buckets = new Buckets(values.bucketAdjustIntervalSecs * 1000);
