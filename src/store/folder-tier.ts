@@ -13,8 +13,9 @@ import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import { partsOf } from './keys.ts';
 import type { Tier } from './lower-tiers.ts';
-import { bytesIn } from './slots.ts';
+import { bytesIn, scatter } from './slots.ts';
 import type { FolderCounters } from './stats.ts';
+import { warnOnce } from './warn-once.ts';
 import { WriteQueue, type WriteQueueDeps, type Written } from './write-queue.ts';
 
 export interface FolderTierOptions {
@@ -61,7 +62,7 @@ export class FolderTier implements Tier {
   readonly #queue: WriteQueue;
   /** Files being removed. Writing one of them again waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
-  readonly #warned = new Set<string>();
+  readonly #warn: (kind: string, message: string) => void;
   readonly #format: BlockFormat;
 
   /** For an opened folder. `othersBytes`: size of other namespaces' blocks. Throws ConfigError for a quota below one block. */
@@ -69,6 +70,7 @@ export class FolderTier implements Tier {
     const { quotaBytes, blockBytes, format = FILES } = options;
     this.#room = Math.max(fileBytesIn(options), quotaBytes - othersBytes);
     this.#options = options;
+    this.#warn = warnOnce(options.onTrouble);
     this.#format = format;
     const write: WriteQueueDeps['write'] = (hash, written) => this.#write(hash, written);
     this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
@@ -183,11 +185,7 @@ export class FolderTier implements Tier {
       this.#forget(hash);
       return false;
     }
-    let at = 0;
-    for (const part of into) {
-      part.set(kv.subarray(at, at + part.length));
-      at += part.length;
-    }
+    scatter(kv, into);
     return true;
   }
 
@@ -284,12 +282,6 @@ export class FolderTier implements Tier {
         if (this.#removing.get(hash) === removed) this.#removing.delete(hash);
       });
     this.#removing.set(hash, removed);
-  }
-
-  #warn(kind: string, message: string): void {
-    if (this.#warned.has(kind)) return;
-    this.#warned.add(kind);
-    this.#options.onTrouble(message);
   }
 }
 

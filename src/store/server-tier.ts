@@ -12,8 +12,9 @@ import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-
 import { Lru } from './eviction/lru.ts';
 import type { Tier } from './lower-tiers.ts';
 import { BLOCK_KEYS, keyOf } from './server-keys.ts';
-import { bytesIn } from './slots.ts';
+import { bytesIn, scatter } from './slots.ts';
 import type { ServerCounters } from './stats.ts';
+import { warnOnce } from './warn-once.ts';
 import { WriteQueue, type WriteQueueDeps } from './write-queue.ts';
 
 /** A command that is not answered by then counts as a miss. An engine waits 2 s for the store. */
@@ -51,7 +52,7 @@ export class ServerTier implements Tier {
   readonly #format: BlockFormat;
   readonly #known: Lru;
   readonly #queue: WriteQueue;
-  readonly #warned = new Set<string>();
+  readonly #warn: (kind: string, message: string) => void;
   #reading = 0;
   readonly #readers: (() => void)[] = [];
   #restUntilMs = 0;
@@ -63,6 +64,7 @@ export class ServerTier implements Tier {
   constructor(options: ServerTierOptions) {
     const { clock, onChange, blockBytes, format = VALUES } = options;
     this.#options = options;
+    this.#warn = warnOnce(options.onTrouble);
     this.#format = format;
     this.#known = new Lru({ capacity: MOST_KNOWN, onEvicted: (hash) => onChange?.('removed', hash) });
     const write: WriteQueueDeps['write'] = (hash, { kv }) => this.#write(hash, kv);
@@ -175,11 +177,7 @@ export class ServerTier implements Tier {
       await this.#call(() => server.remove([key]));
       return false;
     }
-    let at = 0;
-    for (const part of into) {
-      part.set(kv.subarray(at, at + part.length));
-      at += part.length;
-    }
+    scatter(kv, into);
     this.#know(hash);
     this.counters.read++;
     this.counters.readBytes += bytes;
@@ -252,12 +250,6 @@ export class ServerTier implements Tier {
     if (!this.#known.has(hash)) return;
     this.#known.remove(hash);
     this.#options.onChange?.('removed', hash);
-  }
-
-  #warn(kind: string, message: string): void {
-    if (this.#warned.has(kind)) return;
-    this.#warned.add(kind);
-    this.#options.onTrouble(message);
   }
 }
 

@@ -1,9 +1,18 @@
-/** How many blocks fit into a store's memory. */
+/** A block's bytes and parts, and how many blocks fit into a store's memory. */
 import { ConfigError } from '../errors.ts';
 import { sumOf } from '../sum.ts';
 
 /** Total bytes of all parts of a block's KV. */
 export const bytesIn = (kv: readonly Uint8Array[]): number => sumOf(kv, ({ length }) => length);
+
+/** Copies a block's KV to its parts. */
+export function scatter(kv: Uint8Array, into: readonly Uint8Array[]): void {
+  let at = 0;
+  for (const part of into) {
+    part.set(kv.subarray(at, at + part.length));
+    at += part.length;
+  }
+}
 
 /** Bytes of a slot, with room for a block of any KV cache group. `blockBytes`: by group. */
 export const slotBytes = (blockBytes: readonly number[]): number => Math.max(...blockBytes);
