@@ -148,6 +148,8 @@ describe('a page after two questions', () => {
     const { page } = opened;
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await showStall(page);
+    const aloud = await page.locator('[aria-live]').allInnerTexts();
+    expect(aloud.filter((text) => text.includes('without a token'))).toHaveLength(1);
     await allFits(page, 390, 1280);
   });
 

@@ -77,6 +77,9 @@ describe('the page with WebGPU', () => {
     // The race's questions are not part of the conversation.
     const { turns } = await readState(page);
     expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
+    // Screen readers hear the result once.
+    const aloud = await page.locator('[aria-live]').allInnerTexts();
+    expect(aloud.filter((text) => /^(Pulling|No difference)/.test(text))).toHaveLength(1);
   });
 
   test('shows the stage, both race bars and the chat in one view', async () => {

@@ -72,7 +72,8 @@ function Course({ race, nowMs }: { race: Race; nowMs: number }) {
       {race.error ? (
         <p class="problem">{race.error}</p>
       ) : (
-        <p class="race-verdict" data-winner={verdict?.winner} aria-live="polite">
+        // Not a live region: the page's headline has the result too.
+        <p class="race-verdict" data-winner={verdict?.winner}>
           {verdict?.sentence ?? ''}{' '}
           {same === null
             ? ''

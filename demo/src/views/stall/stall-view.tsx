@@ -77,7 +77,8 @@ export function StallView({ session: { state, actions } }: { session: Session })
       )}
       {stall?.error && <p class="problem">{stall.error}</p>}
       {verdict && (
-        <p class="race-verdict" aria-live="polite">
+        // Not a live region: the page's headline has the result too.
+        <p class="race-verdict">
           {verdict.headline}. {verdict.sentence}{' '}
           {sameCount(stall) ? 'Both gave the same count.' : 'The two counts differ.'}
         </p>
