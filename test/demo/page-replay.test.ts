@@ -5,6 +5,7 @@ import { lessons } from '../../demo/src/lessons/index.ts';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
+import { watchCanvasText } from './overprint.ts';
 import { type OpenedPage, openPage, readState, servePage, until, walkStep } from './page.ts';
 
 const served = whileTesting(servePage);
@@ -57,6 +58,22 @@ test('without WebGPU the page says what is missing and replays a recorded run', 
   expect((await readState(page)).turns[0]!.answer).toContain('Ada');
   expect(await seriousFaults(page)).toEqual([]);
   expect(errors).toEqual([]);
+});
+
+test('the chart of pulling and computing has numbers on its axes once something was measured', async () => {
+  const { page } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  await watchCanvasText(page.context());
+  await page.goto(served().url);
+  await until(page, "state.status.value.phase === 'recorded'");
+  const drawn = () =>
+    page.evaluate<string[]>(
+      "[...canvasTexts].flatMap(([canvas, all]) => canvas.closest('.crossover') ? all.map(({ text }) => text) : [])",
+    );
+  await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(0)');
+  await expect.poll(drawn).toEqual(['tokens that D has and P lacks', 'time to the first token, ms']);
+  await page.evaluate('kvferry.actions.seek(1e9)');
+  await expect.poll(drawn).toEqual(expect.arrayContaining(['0', '100', '200']));
 });
 
 test('a replay is slow enough to follow, and names its mode and the start of another conversation', async () => {

@@ -26,7 +26,11 @@ export class CrossoverChart {
   }
 
   #options(width: number): uPlot.Options {
-    const axis = axisIn(() => this.#palette);
+    const axisHere = axisIn(() => this.#palette);
+    // Until something is measured, the scale is nobody's.
+    const values: uPlot.Axis.DynamicValues = ({ data }, splits) =>
+      data[0].length > 0 ? splits.map(uPlot.fmtNum) : splits.map(() => '');
+    const axis = (label: string): uPlot.Axis => ({ ...axisHere(label), values });
     const series = (label: string, colour: () => string, dash?: number[]): uPlot.Series => ({
       label,
       stroke: colour,
