@@ -1,9 +1,10 @@
 /** Times of pulling and of computing by length, the threshold as a handle, and the cost of a wrong threshold, shaded. */
 import 'uplot/dist/uPlot.min.css';
-import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
+import { effect, type ReadonlySignal, type Signal, useComputed, useSignal } from '@preact/signals';
+import type { RefObject } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { outcomeOf } from '../../../../src/measure/outcome.ts';
-import type { Session } from '../../session/types.ts';
+import type { Crossover, Session } from '../../session/types.ts';
 import { AsTable } from '../as-table.tsx';
 import { DataTable } from '../data-table.tsx';
 import { ms } from '../format.ts';
@@ -22,69 +23,15 @@ import {
 
 export function CrossoverView({ session: { state, actions } }: { session: Session }) {
   const holder = useRef<HTMLDivElement>(null);
-  const chart = useRef<CrossoverChart | null>(null);
   /** The threshold while the handle is dragged; the session gets it on release. */
   const dragged = useSignal<number | null>(null);
   const threshold = useComputed(() => dragged.value ?? state.settings.value.threshold);
   const handleX = useSignal<number | null>(null);
+  const { chart, lost } = useChart(holder, state.crossover, threshold, handleX);
   const crossover = state.crossover.value;
   const points = measured(crossover);
   const recorded = state.replay.value !== null;
-
-  // The chart's library is not part of the page's first load.
-  const fetched = useFetched(true, () => import('./crossover-chart.ts'));
-  useEffect(() => {
-    if (fetched === null || fetched === 'lost') return;
-    const made = new fetched.CrossoverChart(holder.current!, (x) => {
-      handleX.value = x;
-    });
-    chart.current = made;
-    made.show(state.crossover.peek(), threshold.peek());
-    return () => {
-      made.destroy();
-      chart.current = null;
-    };
-    // A chart cannot change its fonts, so a new font size makes a new chart.
-  }, [fetched, leastFont.value]);
-  useSignalEffect(() => {
-    themeVersion.value;
-    chart.current?.show(state.crossover.value, threshold.value);
-  });
-
-  const most = Math.max(...points.map(({ tokens }) => tokens), 64);
-  const settle = (value: number) => {
-    dragged.value = null;
-    if (value !== state.settings.peek().threshold) void actions.configure({ threshold: value });
-  };
-  const step = state.settings.value.blockSize;
-  const onKeyDown = (event: KeyboardEvent) => {
-    const by = {
-      ArrowLeft: -step,
-      ArrowDown: -step,
-      ArrowRight: step,
-      ArrowUp: step,
-      PageUp: 4 * step,
-      PageDown: -4 * step,
-    };
-    const now = threshold.peek();
-    const next =
-      event.key === 'Home'
-        ? 0
-        : event.key === 'End'
-          ? most + 1
-          : event.key in by
-            ? now + by[event.key as keyof typeof by]
-            : null;
-    if (next === null) return;
-    event.preventDefault();
-    settle(clamp(next, 0, most + 1));
-  };
-  const drag = (event: PointerEvent) => {
-    const made = chart.current;
-    if (!made || dragged.peek() === null) return;
-    const x = event.clientX - holder.current!.getBoundingClientRect().x;
-    dragged.value = Math.round(clamp(made.tokensAt(x), 0, most + 1));
-  };
+  const most = Math.max(...points.map(({ tokens }) => tokens), 64) + 1;
 
   return (
     <section class="panel crossover" aria-label="Where pulling begins to win">
@@ -108,31 +55,19 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       <div class="crossover-chart">
         <div ref={holder} aria-hidden="true" />
         {handleX.value !== null && points.length > 0 && (
-          <div
-            class="threshold"
-            role="slider"
-            tabIndex={0}
-            aria-label="Recompute threshold, tokens"
-            aria-valuemin={0}
-            aria-valuemax={most + 1}
-            aria-valuenow={threshold.value}
-            aria-valuetext={`${threshold.value} tokens`}
-            style={{ left: `${handleX.value}px` }}
-            onKeyDown={onKeyDown}
-            onPointerDown={(event) => {
-              event.currentTarget.setPointerCapture(event.pointerId);
-              dragged.value = threshold.peek();
+          <Handle
+            threshold={threshold}
+            dragged={dragged}
+            x={handleX.value}
+            most={most}
+            step={state.settings.value.blockSize}
+            tokensAt={(clientX) =>
+              chart.current?.tokensAt(clientX - holder.current!.getBoundingClientRect().x)
+            }
+            settle={(value) => {
+              if (value !== state.settings.peek().threshold) void actions.configure({ threshold: value });
             }}
-            onPointerMove={drag}
-            onPointerUp={() => {
-              if (dragged.peek() !== null) settle(dragged.peek()!);
-            }}
-            onPointerCancel={() => {
-              dragged.value = null;
-            }}
-          >
-            <span class="threshold-label">threshold {threshold.value}</span>
-          </div>
+          />
         )}
         {points.length === 0 && !crossover?.running && (
           <p class="crossover-empty">
@@ -142,7 +77,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
           </p>
         )}
       </div>
-      {fetched === 'lost' && <p class="problem">The chart could not be loaded. Reload the page.</p>}
+      {lost && <p class="problem">The chart could not be loaded. Reload the page.</p>}
       {crossover?.error && <p class="problem">{crossover.error}</p>}
       <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
       {!recorded && points.length > 0 && crossover?.link !== state.settings.value.link && (
@@ -150,6 +85,102 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       )}
       <PointTable points={points} threshold={threshold.value} />
     </section>
+  );
+}
+
+/** The chart in `holder`; its library is not part of the page's first load. */
+function useChart(
+  holder: RefObject<HTMLDivElement | null>,
+  crossover: ReadonlySignal<Crossover | null>,
+  threshold: ReadonlySignal<number>,
+  handleX: Signal<number | null>,
+): { chart: RefObject<CrossoverChart | null>; lost: boolean } {
+  const chart = useRef<CrossoverChart | null>(null);
+  const fetched = useFetched(true, () => import('./crossover-chart.ts'));
+  useEffect(() => {
+    if (fetched === null || fetched === 'lost') return;
+    const made = new fetched.CrossoverChart(holder.current!, (x) => {
+      handleX.value = x;
+    });
+    chart.current = made;
+    const stop = effect(() => {
+      themeVersion.value;
+      made.show(crossover.value, threshold.value);
+    });
+    return () => {
+      stop();
+      made.destroy();
+      chart.current = null;
+    };
+    // A chart cannot change its fonts, so a new font size makes a new chart.
+  }, [fetched, leastFont.value]);
+  return { chart, lost: fetched === 'lost' };
+}
+
+interface HandleProps {
+  threshold: ReadonlySignal<number>;
+  dragged: Signal<number | null>;
+  /** Its place, in pixels from the chart's left edge. */
+  x: number;
+  most: number;
+  /** Tokens that an arrow key moves it by. */
+  step: number;
+  /** Tokens at a pointer's place; undefined: there is no chart. */
+  tokensAt: (clientX: number) => number | undefined;
+  settle: (threshold: number) => void;
+}
+
+/** The threshold on the chart, moved by the pointer or the keyboard. */
+function Handle({ threshold, dragged, x, most, step, tokensAt, settle }: HandleProps) {
+  const by: Readonly<Record<string, number>> = {
+    ArrowLeft: -step,
+    ArrowDown: -step,
+    ArrowRight: step,
+    ArrowUp: step,
+    PageUp: 4 * step,
+    PageDown: -4 * step,
+    Home: Number.NEGATIVE_INFINITY,
+    End: Number.POSITIVE_INFINITY,
+  };
+  return (
+    <div
+      class="threshold"
+      role="slider"
+      tabIndex={0}
+      aria-label="Recompute threshold, tokens"
+      aria-valuemin={0}
+      aria-valuemax={most}
+      aria-valuenow={threshold.value}
+      aria-valuetext={`${threshold.value} tokens`}
+      style={{ left: `${x}px` }}
+      onKeyDown={(event) => {
+        const move = by[event.key];
+        if (move === undefined) return;
+        event.preventDefault();
+        const next = clamp(threshold.peek() + move, 0, most);
+        dragged.value = null;
+        settle(next);
+      }}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        dragged.value = threshold.peek();
+      }}
+      onPointerMove={(event) => {
+        if (dragged.peek() === null) return;
+        const tokens = tokensAt(event.clientX);
+        if (tokens !== undefined) dragged.value = Math.round(clamp(tokens, 0, most));
+      }}
+      onPointerUp={() => {
+        const released = dragged.peek();
+        dragged.value = null;
+        if (released !== null) settle(released);
+      }}
+      onPointerCancel={() => {
+        dragged.value = null;
+      }}
+    >
+      <span class="threshold-label">threshold {threshold.value}</span>
+    </div>
   );
 }
 
