@@ -45,5 +45,8 @@ render(
   document.getElementById('app')!,
 );
 
+// Not part of the first load. Without it, the page is printed as it is on the screen.
+import('./views/print.ts').catch(() => {});
+
 // For the console and for tests: the session that the views use.
 Object.assign(globalThis, { kvferry: session });

@@ -76,6 +76,27 @@ test('the chart of pulling and computing has numbers on its axes once something 
   await expect.poll(drawn).toEqual(expect.arrayContaining(['0', '100', '200']));
 });
 
+test('is printed in light colours, with everything drawn, and without its controls', async () => {
+  const { page } = await openPage(browser(), served().url, { width: 1280, height: 400 });
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+  await page.getByLabel('Light or dark').selectOption('dark');
+  await page.waitForLoadState('networkidle');
+  const picture = "document.querySelector('.timeline canvas').toDataURL()";
+  await page.evaluate(`addEventListener('beforeprint', () => { globalThis.printed = ${picture}; })`);
+  const pages = (await page.pdf()).toString('latin1').match(/\/Type \/Page\b/g)!.length;
+  expect(pages).toBeLessThan(5);
+  const ground = 'getComputedStyle(document.documentElement).backgroundColor';
+  await expect.poll(() => page.evaluate(ground)).toBe('rgb(18, 20, 23)');
+  // The same as on the screen, once it is there.
+  await page.getByLabel('Light or dark').selectOption('light');
+  await page.locator('.timeline canvas').scrollIntoViewIfNeeded();
+  await expect.poll(() => page.evaluate(`printed === ${picture}`)).toBe(true);
+  await page.emulateMedia({ media: 'print' });
+  expect(await page.locator('button:visible, input:visible, select:visible').count()).toBe(0);
+});
+
 test('a replay is slow enough to follow, and names its mode and the start of another conversation', async () => {
   const { page } = await openPage(browser(), served().url);
   onTestFinished(() => page.close());

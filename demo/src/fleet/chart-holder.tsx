@@ -1,5 +1,5 @@
 /** A line chart with the key to its lines. */
-import { type ReadonlySignal, useSignalEffect } from '@preact/signals';
+import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import { leastFont, themeVersion } from '../views/palette.ts';
@@ -10,23 +10,21 @@ const labelsOf = ({ lines, simulated }: Chart): string =>
 
 export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySignal<Chart> }) {
   const holder = useRef<HTMLDivElement>(null);
-  const made = useRef<LineChart | null>(null);
-  const drawn = useRef('');
   const labels = labelsOf(chart.value);
   useEffect(() => {
-    made.current = new LineChart(holder.current!, name, chart.peek());
-    drawn.current = labelsOf(chart.peek());
+    const made = new LineChart(holder.current!, name, chart.peek());
+    const drawn = labelsOf(chart.peek());
+    const stop = effect(() => {
+      themeVersion.value;
+      // With other lines, a new chart is about to be made.
+      if (labelsOf(chart.value) === drawn) made.show(chart.value);
+    });
     return () => {
-      made.current?.destroy();
-      made.current = null;
+      stop();
+      made.destroy();
     };
     // A chart cannot change its fonts or lines, so a change of these makes a new chart.
   }, [leastFont.value, labels, name]);
-  useSignalEffect(() => {
-    themeVersion.value;
-    // With other lines, a new chart is about to be made.
-    if (labelsOf(chart.value) === drawn.current) made.current?.show(chart.value);
-  });
   return (
     <>
       <div ref={holder} class="fleet-chart" aria-hidden="true" />

@@ -44,7 +44,8 @@ export class LineChart {
   show(chart: Chart): void {
     this.#chart = chart;
     this.#palette = readPalette();
-    timed(this.#name, () => this.#plot.setData(this.#data()));
+    // Drawn at once: printing does not wait.
+    this.#plot.batch(() => timed(this.#name, () => this.#plot.setData(this.#data())));
   }
 
   destroy(): void {

@@ -43,6 +43,9 @@ export function readPalette(element: Element = document.documentElement): Palett
 /** Increases when the theme, the text size or the screen's resolution changes. */
 export const themeVersion = signal(0);
 
+/** True while the page is printed, which waits for no frame, and shows what is out of view on the screen. */
+export const printing = signal(false);
+
 /** The smallest font size, CSS pixels: 0 except in projector mode (styles/projector.css). */
 export const leastFont = signal(0);
 

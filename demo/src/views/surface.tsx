@@ -6,7 +6,7 @@ import { effect } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Frame } from './frame.ts';
 import { timed } from './frame-meter.ts';
-import { type Palette, readPalette, themeVersion } from './palette.ts';
+import { type Palette, printing, readPalette, themeVersion } from './palette.ts';
 
 export interface SurfaceProps {
   /** Name in the drawing times. */
@@ -66,7 +66,10 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
     const stopTheme = effect(() => {
       themeVersion.value;
       palette = readPalette(element);
-      redraw();
+      if (printing.value) {
+        cancelAnimationFrame(pending);
+        paint(performance.now());
+      } else redraw();
     });
     const resized = new ResizeObserver(redraw);
     resized.observe(element.parentElement!);

@@ -69,11 +69,11 @@ export class CrossoverChart {
     this.#threshold = threshold;
     this.#palette = readPalette();
     const points = crossover?.points ?? [];
-    this.#plot.setData([
-      points.map(({ tokens }) => tokens),
-      points.map(({ pullMs }) => pullMs),
-      points.map(({ recomputeMs }) => recomputeMs),
-    ]);
+    const data = (['tokens', 'pullMs', 'recomputeMs'] as const).map((key) =>
+      points.map((point) => point[key]),
+    );
+    // Drawn at once: printing does not wait.
+    this.#plot.batch(() => this.#plot.setData(data as uPlot.AlignedData));
   }
 
   /** Tokens at a place; `x` in pixels from the holder's left edge. */
