@@ -17,8 +17,6 @@ export interface HeldForNextTurn {
   params: KvTransferParams;
   holder: EngineClient;
   atMs: number;
-  /** It was offered before, to a P that ended. If that P had read it, the holder no longer has it. */
-  returned?: boolean;
 }
 
 /** Whether holds with this TTL are never offered, so that nothing is pulled back. */

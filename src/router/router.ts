@@ -168,7 +168,7 @@ export class Router {
     };
     const outputs = request.failover
       ? this.#withFailover(served, turnRequest, plan, watch, settleHold)
-      : this.#runOrCompute(served, turnRequest, plan!, watch, offered?.returned ?? false);
+      : this.#runOrCompute(served, turnRequest, plan!, watch);
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder({
         skipSpecialTokens: request.skipSpecialTokens ?? false,
@@ -231,19 +231,18 @@ export class Router {
   }
 
   /**
-   * `mayBeGone`: the offered hold may have been read by a P that ended. If it is gone, P computes. Both attempts go to the same
-   * engines, which no plan sees any more if they have begun to leave meanwhile.
+   * If the offered hold is gone, P computes: the hold may expire while the request waits in P's queue, or have been read by a P
+   * that ended. Both attempts go to the same engines, which no plan sees any more if they have begun to leave meanwhile.
    */
   #runOrCompute(
     served: ServedTurn,
     turnRequest: Omit<Turn, 'requestIds'>,
     plan: TurnPlan,
     watch: TurnWatch,
-    mayBeGone: boolean,
   ): AsyncIterable<TimedOutput> {
     const way = this.#enginesFor(plan);
     const first = this.#run(served, turnRequest, way, watch, '');
-    if (!mayBeGone || plan.way === 'alone') return first;
+    if (!turnRequest.remote || plan.way === 'alone') return first;
     return orWhenRefused(
       first,
       () => !served.prefilled,

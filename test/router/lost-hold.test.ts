@@ -1,0 +1,100 @@
+/** Turns whose offered hold is gone when P comes to read it: P computes. Engines without a GPU. */
+import { expect, test } from 'vitest';
+import type { Handover } from '../../src/config/cluster-schema.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
+import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
+import { Router } from '../../src/router/router.ts';
+import { TurnSpans } from '../../src/router/turn-spans.ts';
+import type { TurnResult } from '../../src/router/turn-types.ts';
+import { PolicyCluster } from '../connector/policy-cluster.ts';
+import { alone, tokens } from '../engine/fakes.ts';
+import { routingOf } from './policies.ts';
+
+/** Prompts are token ids, so nothing is encoded or decoded. */
+const text: TurnText = {
+  architecture: { eosTokenIds: [] },
+  tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
+  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => [] },
+};
+
+const sampling = { maxTokens: 4, ignoreEos: true, seed: 1 };
+
+function served(handover: Handover) {
+  const sizes = { blockSize: 4, numBlocks: 40, maxNumSeqs: 2, maxNumBatchedTokens: 4, prefixCaching: false };
+  const strict = { loadFailurePolicy: 'fail', bidirectional: true, recomputeThreshold: 0 } as const;
+  const cluster = new PolicyCluster(sizes, { ...sizes, maxNumBatchedTokens: 64 }, strict);
+  const conversations = new ConversationCache(cluster.clock);
+  const routing = routingOf();
+  let leaving = false;
+  let ids = 0;
+  const router = new Router({
+    text,
+    prompts: new PromptBuilder(text),
+    conversations,
+    clock: cluster.clock,
+    routing: () => routing,
+    settings: () => ({ mode: 'bidirectional', handover, throttled: false }),
+    engines: () => (leaving ? [] : [cluster.p, cluster.d]),
+    newId: (name) => `${name}!${++ids}`,
+    onTurn: () => {},
+    onRequest: () => {},
+    spans: new TurnSpans(),
+  });
+  const ask = async (promptTokenIds: readonly number[]) => {
+    let result: TurnResult | null = null;
+    for await (const { final } of router.serve({ conversationId: 'a', promptTokenIds, sampling }))
+      result = final;
+    return result!;
+  };
+  const leave = (leaves: boolean) => {
+    leaving = leaves;
+  };
+  const nothingHeld = async () => {
+    conversations.forget('a');
+    await cluster.release();
+    for (const { core } of [cluster.p, cluster.d])
+      expect(core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
+  };
+  return { cluster, ask, leave, nothingHeld };
+}
+
+test.each([
+  { when: 'before it read', handover: 'pull', pulls: true, leaves: false },
+  { when: 'after it read', handover: 'pull', pulls: false, leaves: false },
+  { when: 'after it read', handover: 'streamed', pulls: false, leaves: false },
+  { when: 'after it read', handover: 'pull', pulls: false, leaves: true },
+] as const)(
+  'with handover $handover a turn whose P ended $when is served when it is sent again (its engines leave: $leaves)',
+  async (ended) => {
+    const { cluster, ask, leave, nothingHeld } = served(ended.handover);
+    const first = await cluster.finish(ask(tokens(12, 1)));
+    const prompt = [...first.promptTokenIds, ...first.outputTokenIds, ...tokens(24, 2)];
+    const failed = ask(prompt).catch((error: Error) => error);
+    const { d, p } = cluster;
+    if (ended.pulls) await expect.poll(() => p.load.inFlight).toBe(1);
+    else await cluster.runUntil(() => d.holds.list().every(({ requestId }) => !requestId.startsWith('a#1')));
+    p.end();
+    cluster.replace('prefill');
+    expect(await cluster.finish(failed)).toMatchObject({ message: `${p.engineId} ended` });
+    const retry = ask(prompt);
+    await expect.poll(() => cluster.p.load.inFlight).toBe(1);
+    leave(ended.leaves);
+    const again = await cluster.finish(retry);
+    expect(again.outputTokenIds).toEqual(await alone(prompt, sampling));
+    expect(again.prompt.pulledTokens > 0).toBe(ended.pulls);
+    await nothingHeld();
+  },
+);
+
+test('a turn whose hold expires while it waits in P’s queue is computed, also if a failed load fails its request', async () => {
+  const { cluster, ask, nothingHeld } = served('pull');
+  const first = await cluster.finish(ask(tokens(12, 1)));
+  const prompt = [...first.promptTokenIds, ...first.outputTokenIds, ...tokens(24, 2)];
+  const waiting = ask(prompt);
+  await expect.poll(() => cluster.p.load.inFlight).toBe(1);
+  cluster.clock.advance(476_000);
+  const second = await cluster.finish(waiting);
+  expect(second.prompt).toMatchObject({ pulledTokens: 0, computedTokens: prompt.length });
+  expect(second.outputTokenIds).toEqual(await alone(prompt, sampling));
+  await nothingHeld();
+});
