@@ -126,17 +126,20 @@ describe('a fleet opened from a link', () => {
   test('restarts when its composition changes, and keeps its settings in the address', async () => {
     const { page } = opened;
     await page.getByText(/conversations of 4 turns/).click();
-    await page.getByLabel('P at the start').fill('4');
+    await page.getByLabel('P at the start').fill('8');
     await page.getByLabel('P at the start').press('Enter');
     await page.getByLabel('P at the start').blur();
-    await expect.poll(async () => (await enginesOf(page)).length).toBe(7);
+    await expect.poll(async () => (await enginesOf(page)).length).toBe(11);
+    const more = page.getByRole('button', { name: /Start one more/ });
+    await expect.poll(() => more.first().isDisabled()).toBe(true);
+    await expect.poll(() => more.last().isEnabled()).toBe(true);
     // More than its pools hold: this is reported, and the fleet continues.
     await page.getByLabel('Question, tokens').fill('1000');
     await page.getByLabel('Answer, tokens').fill('500');
     await page.getByLabel('Answer, tokens').blur();
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
     await expect.poll(() => notes.innerText()).toContain('256 blocks hold 16320');
-    expect(await settingsOf(page)).toMatchObject({ prefill: 4, question: 1000, answer: 64 });
+    expect(await settingsOf(page)).toMatchObject({ prefill: 8, question: 1000, answer: 64 });
     const { page: second } = await openPage(browser(), page.url());
     await second.waitForFunction('globalThis.kvferryFleet');
     expect(await settingsOf(second)).toEqual(await settingsOf(page));

@@ -9,7 +9,7 @@ import type { Fleet } from './fleet.ts';
 import { aloneInWords, shortName, stateInWords } from './names.ts';
 import { OpenedView } from './opened-view.tsx';
 import { type Column, RowsTable } from './rows-table.tsx';
-import { REAL_MOST } from './settings.ts';
+import { MOST_ENGINES, REAL_MOST } from './settings.ts';
 import { StoreFlights } from './store-flights.tsx';
 import { StoreTile } from './store-tile.tsx';
 
@@ -53,8 +53,9 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
   const { look } = fleet;
   const engines = (look.value?.engines ?? []).filter((engine) => engine.role === role);
   const busy = look.value?.scaling ?? true;
-  const full =
-    fleet.isReal.value && engines.filter(({ state }) => state !== 'leaving').length >= REAL_MOST[role];
+  const isReal = fleet.isReal.value;
+  const most = isReal ? REAL_MOST[role] : MOST_ENGINES;
+  const full = engines.filter(({ state }) => state !== 'leaving').length >= most;
   return (
     <div class="fleet-role" data-role={role}>
       <div class="fleet-role-head">
@@ -64,7 +65,7 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
         <button
           type="button"
           disabled={busy || full}
-          title={full ? `Real engines: at most ${REAL_MOST[role]} ${letter}` : undefined}
+          title={full ? `${isReal ? 'Real engines: at' : 'At'} most ${most} ${letter}` : undefined}
           aria-label={`Start one more ${letter}`}
           onClick={() => fleet.scale(role, 1)}
         >

@@ -1,6 +1,7 @@
 /**
  * The first minute: after the first turns were played, the page races the next one, so that a newcomer sees what pulling
- * saved. This happens once, and only if the user did nothing: an address with settings, a lesson or a question stops it.
+ * saved. This happens once, and only if the user did nothing: an address with settings of engines or turns, a lesson or a
+ * question stops it.
  */
 import { effect } from '@preact/signals';
 import { isConversation } from '../session/conversation/conversation.ts';
@@ -12,7 +13,7 @@ import type { Session, SessionState } from '../session/types.ts';
 const READING_MS = 3500;
 
 export function watchOpening({ state, actions }: Session): void {
-  if (location.hash !== '') return;
+  if (!isPlain(location.hash)) return;
   let waiting: ReturnType<typeof setTimeout> | undefined;
   const stop = effect(() => {
     const is = stageOf(state);
@@ -25,6 +26,13 @@ export function watchOpening({ state, actions }: Session): void {
     }, READING_MS);
   });
 }
+
+/** Settings that change only how the page is shown. */
+const OF_THE_VIEW = ['projector', 'speed'];
+
+/** Whether an address asks for nothing else than the page as it opens. */
+export const isPlain = (hash: string): boolean =>
+  [...new URLSearchParams(hash.slice(1)).keys()].every((key) => OF_THE_VIEW.includes(key));
 
 /** playing: wait. played: the race can begin. over: the user took over, or there is nothing to race. */
 export function stageOf(state: SessionState): 'playing' | 'played' | 'over' {

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { showFleet } from '../../../demo/src/session/shown.ts';
 import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
-import { stageOf } from '../../../demo/src/views/opening.ts';
+import { isPlain, stageOf } from '../../../demo/src/views/opening.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/race/stage-names.ts';
 import { sameAnswer, verdictOf } from '../../../demo/src/views/race/verdict.ts';
 import { blockInWords } from '../../../demo/src/views/stage/describe-block.ts';
@@ -31,6 +31,11 @@ const withTimes = (pullMs: number, recomputeMs: number): Race => ({
   ...race,
   pull: { ...race.pull, ttftMs: pullMs },
   recompute: { ...race.recompute, ttftMs: recomputeMs },
+});
+
+it('races the next turn on its own in a projector too, and not for an address with other settings', () => {
+  expect(['', '#projector=true', '#speed=live&projector=true'].map(isPlain)).toEqual([true, true, true]);
+  expect(['#lesson=1', '#projector=true&turns=3', '#view=fleet'].map(isPlain)).toEqual([false, false, false]);
 });
 
 describe('the headline', () => {
