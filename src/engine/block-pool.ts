@@ -60,6 +60,14 @@ export class BlockPool {
     return this.#names.hashOf(id);
   }
 
+  /** The hashes of all cached blocks, by group. */
+  hashes(numGroups: number): BlockHash[][] {
+    const found = Array.from({ length: numGroups }, () => new Set<BlockHash>());
+    for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++)
+      if (this.#names.has(id)) found[this.#names.groupOf(id)]!.add(this.#names.hashOf(id)!);
+    return found.map((hashes) => [...hashes]);
+  }
+
   /** The block of the group that was cached first under this hash, or null. */
   getCached(hash: BlockHash, group: number): BlockId | null {
     return this.#names.get(hash, group);

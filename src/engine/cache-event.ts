@@ -5,7 +5,10 @@ import type { BlockHash } from './block-hash.ts';
 /** Where a block is stored: an engine's device, a store's memory, its folder, or the server below it. */
 export type Medium = 'GPU' | 'CPU' | 'DISK' | 'REMOTE';
 
-/** `medium` defaults to 'GPU'. A store knows only hashes, so its events have no tokens and no parent. */
+/**
+ * `medium` defaults to 'GPU'. A store knows only hashes, and so does an engine that tells a new listener what it has cached:
+ * such events have no tokens and no parent.
+ */
 export type CacheEvent =
   | {
       kind: 'stored';

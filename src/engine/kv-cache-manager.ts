@@ -7,7 +7,7 @@
 import type { CacheConfig, KvCacheSpec, SchedulerConfig } from '../config/engine.ts';
 import type { TokenIds } from '../config/token-ids.ts';
 import { invariant } from '../errors.ts';
-import type { BlockHasher } from './block-hash.ts';
+import type { BlockHash, BlockHasher } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
 import type { BlockResidency } from './block-residency.ts';
 import {
@@ -73,6 +73,11 @@ export class KvCacheManager {
     this.#onCacheEvent = listener;
     this.#pool.onRemoved =
       listener && ((hash, group) => listener({ kind: 'removed', group, blockHashes: [hash] }));
+  }
+
+  /** The hashes of all cached blocks, by group. */
+  cachedHashes(): BlockHash[][] {
+    return this.#pool.hashes(this.numGroups);
   }
 
   /** The most blocks that one request can get, over all groups. */

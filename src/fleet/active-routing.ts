@@ -12,8 +12,8 @@ import { roundRobin } from '../router/policies/round-robin.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import { EngineViews } from '../router/views.ts';
 import type { CacheWatch } from './cache-watch.ts';
+import type { LoadWatch } from './load-watch.ts';
 import { HASH_SEED } from './options.ts';
-import type { LoadWatch } from './report-watch.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** A policy, and what it needs engines to report. */

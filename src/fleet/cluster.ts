@@ -126,7 +126,6 @@ export class EngineCluster extends ShownCluster implements Cluster {
     if (this.#active > 0)
       throw new RequestError(`turns are under way (${this.#active}): wait for them before changing settings`);
     this.conversations.clear();
-    this.#routings.replace(policy, options);
     // An engine that ends meanwhile is rebuilt with the new settings.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
@@ -141,6 +140,8 @@ export class EngineCluster extends ShownCluster implements Cluster {
         await this.store?.setLink(options.link);
       });
     } finally {
+      // Only now, so that the new policy learns nothing of the caches before.
+      this.#routings.replace(policy, options);
       this.#changing--;
     }
   }

@@ -12,8 +12,8 @@ import { PromptBuilder } from '../router/prompts.ts';
 import { sum } from '../sum.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { kernelTimesOf, lookupIn, reportWaiting, snapshotOf } from './fleet-queries.ts';
+import type { LoadNews } from './load-watch.ts';
 import type { CacheEventBatch, ClusterNotice } from './notices.ts';
-import type { LoadNews } from './report-watch.ts';
 import { safeListener } from './safe-listener.ts';
 import type { ClusterParts } from './start.ts';
 import type { StoreThread } from './store-thread.ts';
@@ -133,7 +133,10 @@ export abstract class ShownCluster {
     return this.watches.engines.listen((notice) => reportWaiting(notice, safe));
   }
 
-  /** Calls the listener with an engine's load after its steps. Costs nothing while there is no listener. */
+  /**
+   * Calls the listener with each engine's load as far as it is known, and then after its steps. Costs nothing while there
+   * is no listener.
+   */
   onLoad(listener: (news: LoadNews) => void): () => void {
     return this.watches.loads.listen(safeListener(listener));
   }

@@ -18,6 +18,7 @@ import { unlessSilent } from '../transport/deadlines.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
 import type { EnginePool } from './engine-pool.ts';
+import { Followers } from './followers.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
 import { STUCK, STUCK_MS, StuckWatch } from './stuck-watch.ts';
@@ -45,9 +46,9 @@ export class StoreThread {
   #listener: ((message: string) => void) | null = null;
   /** Messages before there was a listener. */
   readonly #undelivered: string[] = [];
-  /** By number. One that has not had its first batch gets no changes: that batch will contain them. */
-  readonly #followers = new Map<number, { tell: (batch: CacheEventBatch) => void; begun: boolean }>();
-  #followersEver = 0;
+  readonly #followers = new Followers((to) => {
+    this.#call((api) => api.reportEvents(to)).catch(() => {});
+  });
   #ended: string | null = null;
   #closing = false;
 
@@ -87,7 +88,9 @@ export class StoreThread {
         store.#api.start(
           start,
           proxy((message) => store.#report(`store: ${message}`)),
-          proxy((events, atMs, to) => store.#tell({ engineId: STORE_ADDRESS.engineId, events, atMs }, to)),
+          proxy((events, atMs, to) => {
+            store.#followers.tell({ engineId: STORE_ADDRESS.engineId, events, atMs }, to);
+          }),
         ),
       );
       if (store.ended !== null) throw new EngineDeadError(`the store ended while starting: ${store.ended}`);
@@ -114,13 +117,7 @@ export class StoreThread {
 
   /** Calls the listener with the tiers' contents as of now, and then with what enters and leaves them. */
   onEvents(listener: (batch: CacheEventBatch) => void): () => void {
-    const number = ++this.#followersEver;
-    this.#followers.set(number, { tell: listener, begun: false });
-    const report = (to: number | null) => void this.#call((api) => api.reportEvents(to)).catch(() => {});
-    report(number);
-    return () => {
-      if (this.#followers.delete(number) && this.#followers.size === 0) report(null);
-    };
+    return this.#followers.add(listener);
   }
 
   async connect(engine: ThreadEngine): Promise<void> {
@@ -189,14 +186,6 @@ export class StoreThread {
     if (!this.#closing) this.#report(`the store ended (${reason}): requests go on without it`);
     for (const { serving } of this.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
     this.#threadEnded.abort();
-  }
-
-  #tell(batch: CacheEventBatch, to: number | null): void {
-    for (const [number, follower] of this.#followers) {
-      if (number === to) follower.begun = true;
-      else if (to !== null || !follower.begun) continue;
-      if (batch.events.length > 0) follower.tell(batch);
-    }
   }
 
   #report(message: string): void {

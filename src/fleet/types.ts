@@ -254,8 +254,8 @@ export interface Cluster {
    */
   queryCache(query: CacheQuery, patienceMs?: number | null): Promise<CacheAnswers>;
   /**
-   * Calls the listener with changes of the engines' prefix caches, step by step. Costs nothing while there is no
-   * listener.
+   * Calls the listener with what the engines' prefix caches contain, if anything, and then with their changes, step by
+   * step. Costs nothing while there is no listener.
    */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** The same for the store's tiers, first with what is in them; each event names its medium. Never called without a store. */

@@ -2,7 +2,7 @@
 import { TurnSpans } from '../router/turn-spans.ts';
 import { CacheWatch } from './cache-watch.ts';
 import { EngineWatch } from './engine-watch.ts';
-import { LoadWatch } from './report-watch.ts';
+import { LoadWatch } from './load-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 export class Watches {

@@ -108,8 +108,8 @@ export interface InspectionApi {
   checkIntegrity(): Promise<void>;
   /** Turns 'load' events on or off. */
   reportLoad(enabled: boolean): Promise<void>;
-  /** Turns 'cache' events on or off. */
-  reportCacheEvents(enabled: boolean): Promise<void>;
+  /** A number: a new listener to 'cache' events, who first gets what the cache contains. null: there is none any more. */
+  reportCacheEvents(to: number | null): Promise<void>;
 }
 
 /** jumpMs: milliseconds to add from now on. stallMs: milliseconds to stand still. */

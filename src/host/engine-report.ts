@@ -66,8 +66,8 @@ export type EngineEvent =
   | { kind: 'spans'; spans: RawSpan[] }
   /** The engine's load, sent after steps. */
   | { kind: 'load'; load: EngineLoad }
-  /** Changes of the prefix cache since the last such event. */
-  | { kind: 'cache'; events: CacheEvent[]; atMs: number }
+  /** Changes of the prefix cache since the last such event; or, for listener `to` alone, what it contains. */
+  | { kind: 'cache'; events: CacheEvent[]; atMs: number; to: number | null }
   /** How long the blocks evicted in the last step had stayed, for those that are tracked. */
   | { kind: 'stays'; stays: readonly BlockStay[] }
   /** Nothing has moved for half a second. `reason`: what keeps the request from running. */

@@ -60,7 +60,9 @@ export class EngineInspection implements InspectionApi {
     this.#engine.wake();
   }
 
-  async reportCacheEvents(enabled: boolean): Promise<void> {
-    this.#cacheReport.setEnabled(enabled);
+  async reportCacheEvents(to: number | null): Promise<void> {
+    if (to === null) return this.#cacheReport.stop();
+    this.#cacheReport.begin(to);
+    this.#engine.wake();
   }
 }

@@ -57,8 +57,7 @@ export class StepLoop {
 
   sendCacheEvents(): void {
     const { cacheReport, clock, send } = this.#options;
-    const events = cacheReport.take();
-    if (events.length > 0) send({ kind: 'cache', events, atMs: clock.now() });
+    for (const batch of cacheReport.take()) send({ kind: 'cache', ...batch, atMs: clock.now() });
   }
 
   async #run(): Promise<void> {

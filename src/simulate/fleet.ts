@@ -6,10 +6,10 @@
 import { deathReason, messageOf } from '../errors.ts';
 import { type AutoscaleWatcher, startAutoscaler } from '../fleet/autoscaled.ts';
 import { EnginePool } from '../fleet/engine-pool.ts';
+import type { LoadNews } from '../fleet/load-watch.ts';
 import { Membership } from '../fleet/membership.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
 import { engineSpecs, fleetIn } from '../fleet/options.ts';
-import type { LoadNews } from '../fleet/report-watch.ts';
 import type { MembershipNotice, ScaleReport } from '../fleet/scale-report.ts';
 import type { FleetOptions, Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
@@ -61,6 +61,8 @@ export class SimulatedFleet {
   readonly #members: Membership<SimulatedEngine>;
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
   readonly #loadListeners = new Set<(news: LoadNews) => void>();
+  /** By engine: an idle one reports nothing that a new listener would hear. */
+  readonly #lastLoads = new Map<string, LoadNews>();
   #reviving = false;
   #ids = 0;
 
@@ -121,6 +123,7 @@ export class SimulatedFleet {
   }
 
   reportLoad(news: LoadNews): void {
+    this.#lastLoads.set(news.engineId, news);
     for (const listener of this.#loadListeners) listener(news);
   }
 
@@ -134,6 +137,7 @@ export class SimulatedFleet {
 
   /** Call when an engine ended. What it held for next turns counts as lost, unless it was leaving. */
   ended(engine: SimulatedEngine): void {
+    this.#lastLoads.delete(engine.engineId);
     if (this.#members.isLeaving(engine)) return;
     const { engineId, role } = engine;
     for (const conversation of this.#deps.conversations.heldAt(engineId))
@@ -176,6 +180,7 @@ export class SimulatedFleet {
       },
       onLoad: (listener: (news: LoadNews) => void) => {
         this.#loadListeners.add(listener);
+        for (const news of this.#lastLoads.values()) listener(news);
         return () => void this.#loadListeners.delete(listener);
       },
       onNotice: (listener: (notice: ClusterNotice) => void) => this.onNotice(listener),

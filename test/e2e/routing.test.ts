@@ -4,7 +4,7 @@ import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-import { type Answer, converse, fingerprint, withCluster } from './cluster-fixture.ts';
+import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const pool = { count: 2, numBlocks: 96, enablePrefixCaching: true };
 const fleet: Partial<ClusterOptions> = { prefill: pool, decode: pool };
@@ -45,6 +45,21 @@ it('prefix-cache routing knows from cache events how many tokens the chosen P ha
     // configure() empties the caches, and the router forgets them.
     await cluster.configure({});
     expect(found(await converse(cluster, 'b', 1))).toEqual([[0, 0]]);
+  });
+});
+
+it('a policy that a request names later knows what was cached before', async () => {
+  await withCluster(fleet, async (cluster) => {
+    const ask = (conversationId: string, first: number, routing?: string) => {
+      const promptTokenIds = Array.from({ length: 50 }, (_, i) => first + i);
+      const sampling = { maxTokens: 2, temperature: 0, seed: 1, ignoreEos: true };
+      return generate(cluster, { conversationId, promptTokenIds, sampling, ...(routing ? { routing } : {}) });
+    };
+    await ask('before', 10);
+    await ask('first', 100, 'prefix-cache');
+    const { routed, prompt } = (await ask('again', 10, 'prefix-cache')).result;
+    const chosen = routed!.candidates.find(({ engineId }) => engineId === routed!.prefill);
+    expect([chosen!.cachedTokens, prompt.localHitTokens]).toEqual([48, 48]);
   });
 });
 

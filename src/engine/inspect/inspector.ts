@@ -1,6 +1,7 @@
 /** A read-only view of an engine's state. Changes nothing. Every answer is valid until the next step. */
 import type { TokenIds } from '../../config/token-ids.ts';
 import { invariant } from '../../errors.ts';
+import type { CacheEvent } from '../cache-event.ts';
 import type { EngineCounters } from '../counters.ts';
 import type { ConnectorOutput, HeldBlocks } from '../kv-connector.ts';
 import type { PolicyDeps } from '../scheduler.ts';
@@ -109,6 +110,15 @@ export class Inspector {
       () => 'blocks() was called on an engine created withoutBlockFacts: create it without that option',
     );
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
+  }
+
+  /** What the prefix cache contains, as events, in no particular order. */
+  cacheContents(): CacheEvent[] {
+    const { cache } = this.#deps;
+    const rest = { parentBlockHash: null, tokenIds: [], blockSize: cache.blockSize };
+    return cache.cachedHashes().flatMap((blockHashes, group) => {
+      return blockHashes.length > 0 ? [{ kind: 'stored' as const, group, blockHashes, ...rest }] : [];
+    });
   }
 
   /** What the pool's blocks are used for, aggregated into at most `mostCells` equal parts. */

@@ -53,7 +53,7 @@ export class Outbox {
     this.#onlyEnds = onlyEnds;
     this.#news = news;
     this.#caches.coreIs(core);
-    this.#caches.setEnabled(news.onCache !== null);
+    if (news.onCache) this.#caches.begin(0);
     this.#loads.setEnabled(news.onLoad !== null);
   }
 
@@ -116,10 +116,7 @@ export class Outbox {
   /** Sends cache events and load to the listeners. `idle`: no step follows. */
   report(idle: boolean, atMs: number = this.#clock.now()): void {
     const { onLoad, onCache } = this.#news;
-    if (onCache) {
-      const events = this.#caches.take();
-      if (events.length > 0) onCache(events, atMs);
-    }
+    if (onCache) for (const { events } of this.#caches.take()) if (events.length > 0) onCache(events, atMs);
     const load = onLoad && this.#loads.take(() => this.#core.inspect.load(), atMs, idle);
     if (load) onLoad?.(load);
   }

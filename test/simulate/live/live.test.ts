@@ -251,6 +251,14 @@ describe('a watched fleet', () => {
     expect(events.map(({ event }) => event)).toContain('decided');
   });
 
+  test('loses idle engines to an autoscaler that is turned on later', async () => {
+    const { fleet } = watched({ routing: 'llm-d', load: { ...settings().load, rate: 0 } });
+    await fleet.advance(1000);
+    fleet.autoscale('k8s-hpa');
+    await fleet.advance(600_000);
+    expect(ids(fleet.look())).toEqual(['prefill-0 serving', 'decode-0 serving']);
+  });
+
   test('turns requests away and counts them if it cannot keep up', async () => {
     const load = { ...settings().load, rate: 4000, question: 1000, system: 0, turns: 1 };
     const { fleet } = watched({ prefill: 1, decode: 1, load });
