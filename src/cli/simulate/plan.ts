@@ -1,5 +1,4 @@
 /** Plans a simulation from the settings: cost model, fleet, arms and load. */
-import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
 import { type RunConfig, switchName } from '../../config/run.ts';
@@ -95,7 +94,22 @@ export function planSimulation(
         false,
       );
   const { options, plans } = planBench(sized, workload, { ...like, kvCacheGroups: kv.groups });
-  const load = loadOf(config, workload);
+  return plannedOf(options, plans, loadOf(config, workload), {
+    costs,
+    ...kv,
+    tokenIds: [LOWEST_TOKEN_ID, Math.max(vocabulary.size, LOWEST_TOKEN_ID + 1)],
+    asked: askedBy(config),
+    closedLoop: !open,
+  });
+}
+
+/** The same load in every arm of the plans. */
+export function plannedOf(
+  options: ClusterOptions,
+  plans: readonly ExperimentPlan[],
+  load: Load,
+  about: Omit<PlannedSimulation, 'options' | 'arms' | 'counterparts' | 'fleet'>,
+): PlannedSimulation {
   return {
     options,
     arms: plans.flatMap((plan) =>
@@ -106,12 +120,8 @@ export function planSimulation(
       })),
     ),
     counterparts: plans.flatMap(({ key, arms }) => arms.map(({ label }) => ({ experiment: key, label }))),
-    costs,
     fleet: countEngines(options),
-    ...kv,
-    tokenIds: [LOWEST_TOKEN_ID, Math.max(vocabulary.size, LOWEST_TOKEN_ID + 1)],
-    asked: askedBy(config),
-    closedLoop: !open,
+    ...about,
   };
 }
 
@@ -129,7 +139,7 @@ export function kvOf(
 const labelOf = ({ name }: ExperimentPlan, { label }: Arm, experiments: number): string =>
   experiments > 1 ? `${label}, ${name}` : label;
 
-export function inArm(
+function inArm(
   options: ClusterOptions,
   plan: ExperimentPlan,
   { mode, threshold, routing, allFullKv }: Arm,
@@ -227,5 +237,4 @@ export function checkSimulation(config: RunConfig): void {
     );
   if (config.thinkTime > 0 && config.arrivalRate === null && config.trace === null)
     throw new ConfigError('--think-time is given and --arrival-rate is not: give both, or neither');
-  if (scaleDivisor(config.scale) === null) refuse('--scale', 'it is not a scale');
 }

@@ -1,7 +1,6 @@
 /** Plans a simulation of a trace: loads its turns into memory, and sizes the context to hold them. */
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
-import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { planReplay, traceTotals } from '../../lab/replay/replay.ts';
 import type { Architecture } from '../../model/types.ts';
@@ -13,7 +12,7 @@ import { traceTurns } from '../../workload/traces/turns.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { type Given, openNamedTrace } from '../trace/open.ts';
-import { DEFAULT_BLOCKS, inArm, kvOf, type PlannedSimulation } from './plan.ts';
+import { DEFAULT_BLOCKS, kvOf, type PlannedSimulation, plannedOf } from './plan.ts';
 
 export interface SimulatedTrace {
   planned: PlannedSimulation;
@@ -52,12 +51,8 @@ export async function planTrace(
   } as const;
   const skipped = bad.describe();
   return {
-    planned: {
-      options,
-      arms: plan.arms.map((arm) => ({ label: arm.label, options: inArm(options, plan, arm), load })),
-      counterparts: plan.arms.map(({ label }) => ({ experiment: plan.key, label })),
+    planned: plannedOf(options, [plan], load, {
       costs,
-      fleet: countEngines(options),
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
       asked:
@@ -66,7 +61,7 @@ export async function planTrace(
           '',
         ),
       closedLoop: false,
-    },
+    }),
     workload: {
       source,
       scale: scale.lengthDivisor === 1 ? '1' : `1/${scale.lengthDivisor}`,
