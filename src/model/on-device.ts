@@ -52,6 +52,8 @@ export interface ModelOnDevice {
   gpu: GpuDevice;
   kv: GpuKvMemory;
   runner: ModelRunner;
+  /** Destroys all three. */
+  destroy(reason?: string): void;
 }
 
 /** Prefill is cut into submits of about this many milliseconds, so that READs by peers run in between. */
@@ -100,7 +102,12 @@ export async function putOnDevice(
       kv,
       maxSubmitMs: MAX_SUBMIT_MS,
     });
-    return { gpu, kv, runner };
+    const destroy = (reason?: string): void => {
+      runner.destroy();
+      kv.destroy();
+      gpu.destroy(reason);
+    };
+    return { gpu, kv, runner, destroy };
   } catch (error) {
     gpu.destroy('the model could not be set up');
     throw error;

@@ -122,7 +122,7 @@ async function measureEngine(
       },
     );
   } finally {
-    engine.close();
+    engine.destroy();
   }
 }
 

@@ -76,8 +76,6 @@ export class GpuModel {
   }
 
   close(): void {
-    this.#on.runner.destroy();
-    this.#on.kv.destroy();
-    this.#on.gpu.destroy('the check ended');
+    this.#on.destroy('the check ended');
   }
 }

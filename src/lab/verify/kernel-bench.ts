@@ -60,29 +60,35 @@ export async function dispatch(
 ): Promise<ArrayBuffer[]> {
   const kinds = kernels[kernel.name].bindings;
   const buffers = inputs.map((input, i) => upload(gpu, input, kinds[i] === 'uniform'));
-  const results = buffers
-    .filter((_, i) => kinds[i] === 'write')
-    .map(({ size }) => ({
-      size,
-      buffer: gpu.device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST }),
-    }));
   const encoder = gpu.device.createCommandEncoder({ label: `check ${kernel.name}` });
   const pass = encoder.beginComputePass();
   library.encode(pass, { kernel, bindGroup: library.bind(kernel, 'check', buffers), x, y, z });
   pass.end();
-  buffers
-    .filter((_, i) => kinds[i] === 'write')
-    .forEach((buffer, i) => {
-      encoder.copyBufferToBuffer(buffer, 0, results[i]!.buffer, 0, buffer.size);
-    });
+  const written = buffers.filter((_, i) => kinds[i] === 'write');
+  const contents = await readBack(gpu, written, encoder);
+  for (const buffer of buffers) buffer.destroy();
+  return contents;
+}
+
+/** Runs what was encoded, then reads the buffers. */
+export async function readBack(
+  gpu: GpuDevice,
+  buffers: readonly GPUBuffer[],
+  encoder: GPUCommandEncoder = gpu.device.createCommandEncoder(),
+): Promise<ArrayBuffer[]> {
+  const copies = buffers.map((buffer) => {
+    const { size } = buffer;
+    const copy = gpu.device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+    encoder.copyBufferToBuffer(buffer, 0, copy, 0, size);
+    return copy;
+  });
   await gpu.run([[encoder.finish()]]);
   const contents: ArrayBuffer[] = [];
-  for (const { buffer } of results) {
-    await gpu.guard(buffer.mapAsync(GPUMapMode.READ));
-    contents.push(buffer.getMappedRange().slice(0));
-    buffer.unmap();
+  for (const copy of copies) {
+    await gpu.guard(copy.mapAsync(GPUMapMode.READ));
+    contents.push(copy.getMappedRange().slice(0));
+    copy.destroy();
   }
-  for (const buffer of [...buffers, ...results.map((result) => result.buffer)]) buffer.destroy();
   return contents;
 }
 

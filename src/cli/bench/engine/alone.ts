@@ -39,7 +39,6 @@ export interface EngineAlone extends ModelOnDevice {
   busy: () => number;
   spans: readonly RawSpan[];
   vocabSize: number;
-  close(): void;
 }
 
 export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'subgroups' | 'driverThreads'> {
@@ -75,7 +74,7 @@ export async function engineAlone(
     clock: systemClock,
     limits: { ...limits, blockSize: BLOCK_SIZE },
   });
-  const { gpu, kv, runner } = onDevice;
+  const { gpu, runner } = onDevice;
   try {
     const warmedUp = await runner.warmUp();
     const core = new EngineCore({
@@ -101,12 +100,7 @@ export async function engineAlone(
         scheduler: limits,
       },
     });
-    const close = () => {
-      runner.destroy();
-      kv.destroy();
-      gpu.destroy();
-    };
-    return { ...onDevice, core, warmedUp, busy: busyTime(gpu), spans, vocabSize, close };
+    return { ...onDevice, core, warmedUp, busy: busyTime(gpu), spans, vocabSize };
   } catch (error) {
     gpu.destroy('the engine could not be warmed up');
     throw error;

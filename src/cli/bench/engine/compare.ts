@@ -74,7 +74,7 @@ export async function compareEngines(
       process.stderr.write('\n');
       figures.push(prefills, ...decodes);
     } finally {
-      for (const engine of engines) engine.close();
+      for (const engine of engines) engine.destroy();
     }
   }
   return figures;

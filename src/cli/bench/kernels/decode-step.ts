@@ -29,7 +29,7 @@ export async function measureDecodeSteps(model: string, turns: number): Promise<
   const specs = kvCacheSpecs(architecture);
   const blocks = Math.ceil(DECODE_CONTEXTS.long / BLOCK_SIZE);
   const maxModelLen = DECODE_CONTEXTS.long;
-  const { gpu, kv, runner } = await putOnDevice(nodePlatform, weights, {
+  const { runner, destroy } = await putOnDevice(nodePlatform, weights, {
     ...{ numBlocks: 1 + groups.groups.length * blocks, kvDtype: 'f16', layout: 'contiguous', groups },
     keepLogits: false,
     limits: { maxNumBatchedTokens: 16, maxNumSeqs: 1, maxModelLen, blockSize: BLOCK_SIZE },
@@ -60,8 +60,6 @@ export async function measureDecodeSteps(model: string, turns: number): Promise<
     }
     return figure;
   } finally {
-    runner.destroy();
-    kv.destroy();
-    gpu.destroy('the benchmark ended');
+    destroy('the benchmark ended');
   }
 }

@@ -2,7 +2,7 @@
 import type { GpuDevice } from '../../../gpu/device.ts';
 import { type Kernel, KernelLibrary } from '../../../gpu/kernels.ts';
 import { timeRounds } from '../../../gpu/timing.ts';
-import { type KernelInput, upload } from '../../../lab/verify/kernel-bench.ts';
+import { type KernelInput, readBack, upload } from '../../../lab/verify/kernel-bench.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
@@ -55,17 +55,9 @@ export async function time(bench: Workbench, job: Job, second: SecondJob | null 
     buffers.push(...more.filter((buffer) => buffer !== first));
   }
   const ms = await timeRounds(gpu, library, works, systemClock, rounds);
-  const copy = gpu.device.createBuffer({
-    size: written.size,
-    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
-  });
-  const encoder = gpu.device.createCommandEncoder();
-  encoder.copyBufferToBuffer(written, 0, copy, 0, written.size);
-  await gpu.run([[encoder.finish()]]);
-  await gpu.guard(copy.mapAsync(GPUMapMode.READ));
-  const output = new Float32Array(copy.getMappedRange().slice(0));
-  for (const buffer of [...buffers, copy]) buffer.destroy();
-  return { ms, output };
+  const [output] = await readBack(gpu, [written]);
+  for (const buffer of buffers) buffer.destroy();
+  return { ms, output: new Float32Array(output!) };
 }
 
 /** The same numbers every time, in [-1, 1). */
