@@ -2,10 +2,10 @@
 import { leastMemory } from '../fleet/memory-needs.ts';
 import { countEngines } from '../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
+import { formatBytes, formatSeconds } from '../measure/format.ts';
 import { neverOffered } from '../router/next-turn-hold.ts';
 import type { CommandContext } from './deps.ts';
 import type { PullPolicySetting } from './options/pull-policy.ts';
-import { formatBytes, formatSeconds } from './output/format.ts';
 import type { Progress } from './output/progress.ts';
 
 /** A line with the engines, model, adapter and the least memory needed; and one if its TTL turns pulling back off. */

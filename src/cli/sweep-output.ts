@@ -1,4 +1,6 @@
 /** What `kvferry sweep` prints: per series a table, both curves, the crossover, and the cost of thresholds. */
+
+import { formatCount, formatFigures, formatInterval, formatMb, formatMs, plural } from '../measure/format.ts';
 import {
   crossesAnywhere,
   mixedWinners,
@@ -8,20 +10,10 @@ import {
   type SweepSeriesReport,
   sureness,
 } from '../measure/schemas/sweep-report.ts';
+import { left, right } from '../report/document.ts';
 import { adapterName, THROTTLED } from '../report/verdict.ts';
-import {
-  fill,
-  fillLeft,
-  formatCount,
-  formatFigures,
-  formatInterval,
-  formatMb,
-  formatMs,
-  plural,
-  WIDTH,
-  wrap,
-} from './output/format.ts';
-import { type Column, left, renderTable, right, type TableStyle } from './output/table.ts';
+import { fill, fillLeft, WIDTH, wrap } from './output/format.ts';
+import { type Column, renderTable, type TableStyle } from './output/table.ts';
 
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [

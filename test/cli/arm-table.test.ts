@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
-import { plainStyle, right } from '../../src/cli/output/table.ts';
+import { plainStyle } from '../../src/cli/output/table.ts';
 import { armTable } from '../../src/cli/simulate/arm-table.ts';
 import type { SimulatedArm } from '../../src/measure/schemas/simulation-report.ts';
+import { right } from '../../src/report/document.ts';
 import { widest } from './fake.ts';
 
 const labels = ['bidirectional', 'bidirectional, threshold 64', 'prefix-cache:0.25,least-request:0.75'];

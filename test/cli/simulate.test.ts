@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import type { CliDeps } from '../../src/cli/deps.ts';
-import { formatMs, formatPercent } from '../../src/cli/output/format.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
+import { formatMs, formatPercent } from '../../src/measure/format.ts';
 import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
 import {
   type SimulationReport,

@@ -5,6 +5,7 @@
 import { ConfigError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
+import { formatMs } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { windowOf } from '../../model/architecture/layer-attention.ts';
 import { adapterForm } from '../../model/kernels/kernel-variants.ts';
@@ -13,8 +14,8 @@ import type { Architecture, ModelWeights } from '../../model/types.ts';
 import { matricesOf } from '../../model/weights/matrices.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { left, right } from '../../report/document.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { type DecodeCase, decode, engineAlone, prefill, type StepTime } from './engine/alone.ts';
 import { COMPARISONS, type ComparisonName, comparedTable, compareEngines } from './engine/compare.ts';
 import { measureAttention } from './kernels/attention.ts';

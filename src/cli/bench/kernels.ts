@@ -6,13 +6,14 @@ import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
 import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
 import { GpuDevice } from '../../gpu/device.ts';
+import { formatMs, plural } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { formatMs, plural } from '../output/format.ts';
-import { type Column, left, plainStyle, renderTable, right } from '../output/table.ts';
+import { left, right } from '../../report/document.ts';
+import { type Column, plainStyle, renderTable } from '../output/table.ts';
 import {
   type AttentionFigure,
   type AttentionShape,

@@ -12,7 +12,8 @@ import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { bundled } from '../../platform/node/paths.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { left, right } from '../../report/document.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { type HourFigures, runHour } from './load/hour.ts';
 import {
   type Answer,

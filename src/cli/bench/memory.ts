@@ -6,13 +6,14 @@ import { parseRunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
+import { formatBytes, formatCount } from '../../measure/format.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
+import { right } from '../../report/document.ts';
 import { sumOf } from '../../sum.ts';
 import { makeConversations } from '../../workload/random-conversations.ts';
 import type { TokenConversation } from '../../workload/types.ts';
-import { formatBytes, formatCount } from '../output/format.ts';
-import { plainStyle, renderTable, right } from '../output/table.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { liveMemory } from './live-memory.ts';
 import { benchOptions, report, runBench } from './options.ts';
 

@@ -2,9 +2,10 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
+import { formatInterval, formatMs } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { checkWritable } from '../node/user-files.ts';
-import { formatInterval, formatMs, WIDTH, widthOf, wrap } from '../output/format.ts';
+import { WIDTH, widthOf, wrap } from '../output/format.ts';
 
 export interface BenchOptions {
   /** The model; '' if the benchmark runs no engine. */

@@ -7,10 +7,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ConfigError, InternalError } from '../../errors.ts';
+import { plural } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { plural } from '../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { left, right } from '../../report/document.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { numbers, probes } from './kernels/workbench.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import type { FromContender, ToContender } from './peers/child.ts';

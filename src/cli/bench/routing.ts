@@ -7,12 +7,13 @@ import { ROUTING_NAMES } from '../../config/routing.ts';
 import { kvBytesOf } from '../../connector/policy/cost-model.ts';
 import { createBlockHasher, extendHashes } from '../../engine/block-hash.ts';
 import { quantile } from '../../measure/statistics.ts';
+import { left, right } from '../../report/document.ts';
 import { planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from '../../router/plan.ts';
 import { seededDraws } from '../../router/policies/definition.ts';
 import { makePolicy } from '../../router/policies/registry.ts';
 import { PrefixIndex } from '../../router/prefix-index.ts';
 import { EngineViews } from '../../router/views.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 /** Numbers of engines, with the microseconds that a routing may take. */

@@ -8,12 +8,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { InternalError } from '../../errors.ts';
+import { formatMs } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { bundled } from '../../platform/node/paths.ts';
 import { useAdapter } from '../../platform/node.ts';
-import { formatMs } from '../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { left, right } from '../../report/document.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
 import type { FromChild, StartTimes } from './start/child.ts';
 

@@ -2,10 +2,17 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../../lab/fit-costs.ts';
 import type { PolicyCheck } from '../../lab/policy-check.ts';
-import type { CurvePiece, ReportDocument, Section, TablePiece } from '../../report/document.ts';
+import { formatBytes, formatCount, formatMs, formatPercent, plural } from '../../measure/format.ts';
+import {
+  type CurvePiece,
+  left,
+  type ReportDocument,
+  right,
+  type Section,
+  type TablePiece,
+  under,
+} from '../../report/document.ts';
 import { THROTTLED } from '../../report/verdict.ts';
-import { formatBytes, formatCount, formatMs, formatPercent, plural } from '../output/format.ts';
-import { left, right, under } from '../output/table.ts';
 import {
   checkVerdict,
   costRows,

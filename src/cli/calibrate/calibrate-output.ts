@@ -2,20 +2,18 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../../lab/fit-costs.ts';
 import type { PolicyCheck } from '../../lab/policy-check.ts';
-import type { Verdict } from '../../report/document.ts';
-import { THROTTLED } from '../../report/verdict.ts';
 import {
-  fill,
   formatCount,
   formatFigures,
   formatInterval,
   formatMs,
   formatPercent,
   plural,
-  WIDTH,
-  wrap,
-} from '../output/format.ts';
-import { left, renderTable, right, type TableStyle } from '../output/table.ts';
+} from '../../measure/format.ts';
+import { left, right, type Verdict } from '../../report/document.ts';
+import { THROTTLED } from '../../report/verdict.ts';
+import { fill, WIDTH, wrap } from '../output/format.ts';
+import { renderTable, type TableStyle } from '../output/table.ts';
 
 export function calibrationLines(
   profile: CostProfile,

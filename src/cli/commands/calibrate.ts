@@ -10,6 +10,7 @@ import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
 import { checkOffered } from '../../lab/sweep.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
 import { parseBenchReport } from '../../measure/schemas/report-kinds.ts';
 import { fitReport } from '../../simulate/costs/fit-report.ts';
 import { CostMeter, LEAST_ROUNDS, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
@@ -19,7 +20,7 @@ import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.t
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedByCalibrate } from '../options/unused-options.ts';
-import { commandLines, formatSeconds, plural } from '../output/format.ts';
+import { commandLines } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles, keepInputs } from '../output/outputs.ts';
 import { writePages } from '../output/pages.ts';

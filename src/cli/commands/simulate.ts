@@ -1,6 +1,7 @@
 /** `kvferry simulate`: a fleet serves a workload on a virtual clock; policies are compared. */
 import type { RunConfig } from '../../config/run.ts';
 import { forMeasuring } from '../../fleet/from-config.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
@@ -16,7 +17,6 @@ import { warningOfLoss } from '../interrupted.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
-import { formatSeconds, plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles } from '../output/outputs.ts';
 import { writePages } from '../output/pages.ts';

@@ -2,7 +2,8 @@
 import type { RunConfig } from '../../config/run.ts';
 import { isStoreUrl, withoutPassword, wrongInStoreUrl } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
-import { formatBytes } from '../../measure/format.ts';
+import { formatBytes, formatCount, plural } from '../../measure/format.ts';
+import { left, right } from '../../report/document.ts';
 import type { BlockName } from '../../store/block-file.ts';
 import { blockIn } from '../../store/folder-names.ts';
 import { clearFolder, listFolder, verifyFolder } from '../../store/inspect-folder.ts';
@@ -11,8 +12,8 @@ import { blockAt } from '../../store/server-keys.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
-import { formatCount, plural, WIDTH, wrap } from '../output/format.ts';
-import { left, renderTable, right, styleOf } from '../output/table.ts';
+import { WIDTH, wrap } from '../output/format.ts';
+import { renderTable, styleOf } from '../output/table.ts';
 
 export const storeSpec: CommandSpec = {
   usage: 'store <what> [place]',

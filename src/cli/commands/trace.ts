@@ -1,6 +1,7 @@
 /** `kvferry trace`: describes a trace, or converts it to Mooncake's format. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { plural } from '../../measure/format.ts';
 import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceMeter } from '../../workload/traces/summary.ts';
@@ -9,7 +10,6 @@ import { MooncakeWriter } from '../../workload/traces/write.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused } from '../options/unused-options.ts';
-import { plural } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles, keepInputs } from '../output/outputs.ts';
 import { printer } from '../output/table.ts';

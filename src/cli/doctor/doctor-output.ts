@@ -1,21 +1,14 @@
 /** What `kvferry doctor` prints, and its advice. */
 import type pc from 'picocolors';
 import type { ClusterInfo } from '../../fleet/types.ts';
+import { formatBytes, formatCount, formatGbps, formatMb, formatSeconds } from '../../measure/format.ts';
 import { defaultChoice, describeChoice, type GemmTuning } from '../../model/kernels/gemm-forms.ts';
 import { adapterForm } from '../../model/kernels/kernel-variants.ts';
+import { left, right } from '../../report/document.ts';
 import { adapterName } from '../../report/verdict.ts';
 import { sum, sumOf } from '../../sum.ts';
-import {
-  formatBytes,
-  formatCount,
-  formatGbps,
-  formatMb,
-  formatSeconds,
-  WIDTH,
-  withoutThreads,
-  wrap,
-} from '../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../output/table.ts';
+import { WIDTH, withoutThreads, wrap } from '../output/format.ts';
+import { plainStyle, renderTable } from '../output/table.ts';
 import type { AdapterFinding, CopyRateFinding } from './doctor-types.ts';
 
 export interface DoctorFindings {

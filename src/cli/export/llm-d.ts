@@ -1,6 +1,7 @@
 /** llm-d: values for its modelservice chart (P and D pods), and the router's configuration with a profile for each. */
+
+import { plural } from '../../measure/format.ts';
 import type { LlmDParameters } from '../../router/policies/llm-d/config.ts';
-import { plural } from '../output/format.ts';
 import { ENGINE_PORT, IMAGES_REMARK, nixlEnvironment, oneGpu, SIDE_CHANNEL_PORT } from './containers.ts';
 import type { ExportFile } from './files.ts';
 import {

@@ -1,5 +1,6 @@
 /** What `kvferry bench` prints: the workload, each experiment's tables, and verdicts. */
 
+import { formatMs, formatSeconds, plural } from '../../measure/format.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import {
   type BenchReport,
@@ -12,7 +13,7 @@ import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
-import { formatMs, formatSeconds, goodLegend, plural } from '../output/format.ts';
+import { goodLegend } from '../output/format.ts';
 import { type Printer, printer } from '../output/table.ts';
 import {
   lengthTable,

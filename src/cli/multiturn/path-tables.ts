@@ -1,14 +1,14 @@
 /** Tables that compare KV paths: speed, traffic, memory, and the best path by prompt length. */
 import { PATH_MEANINGS } from '../../config/paths.ts';
+import { formatInterval, formatMb, formatMs, plural } from '../../measure/format.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
 import type { Interval } from '../../measure/schemas/bench-paths-schema.ts';
 import { type Experiment, labelIn, type Ratio } from '../../measure/schemas/bench-report.ts';
 import { compared } from '../../measure/summaries/bench-paths.ts';
-import { TONE_OF, type Tone } from '../../report/document.ts';
+import { left, right, TONE_OF, type Tone, under } from '../../report/document.ts';
 import { sum, sumOf } from '../../sum.ts';
-import { formatInterval, formatMb, formatMs, plural } from '../output/format.ts';
-import { left, packed, renderTable, right, type TableStyle, under } from '../output/table.ts';
+import { packed, renderTable, type TableStyle } from '../output/table.ts';
 import { ratio } from './tables.ts';
 
 type Way = BenchMode & { path: NonNullable<BenchMode['path']> };

@@ -1,11 +1,12 @@
 /** Tables that compare routing policies: speed, work and balance, significance. At most 80 columns. */
 
+import { formatMs } from '../../measure/format.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
 import { type Experiment, labelIn } from '../../measure/schemas/bench-report.ts';
+import { left, right } from '../../report/document.ts';
 import { sum, sumOf } from '../../sum.ts';
-import { formatMs } from '../output/format.ts';
-import { left, packed, renderTable, right, type TableStyle } from '../output/table.ts';
+import { packed, renderTable, type TableStyle } from '../output/table.ts';
 import { ratio } from './tables.ts';
 
 type Routed = BenchMode & { routing: NonNullable<BenchMode['routing']> };

@@ -1,9 +1,11 @@
 /** A benchmark's tables, lines of at most 80 columns. */
+
+import { formatInterval, formatMs, plural } from '../../measure/format.ts';
 import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/schemas/bench-mode-schema.ts';
 import { type Experiment, labelIn, type Ratio } from '../../measure/schemas/bench-report.ts';
 import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
-import { formatInterval, formatMs, plural } from '../output/format.ts';
-import { type Column, left, packed, renderTable, type TableStyle, under } from '../output/table.ts';
+import { left, under } from '../../report/document.ts';
+import { type Column, packed, renderTable, type TableStyle } from '../output/table.ts';
 
 /** vLLM's own table: one row per metric, with the columns of describe(). */
 export function vllmTable(table: BenchMode['table'], style: TableStyle): string[] {

@@ -1,8 +1,8 @@
 /** A benchmark's progress on stderr, with the estimated time left. */
 import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { SessionWatcher } from '../../lab/multiturn/session.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
 import { sum, sumOf } from '../../sum.ts';
-import { formatSeconds, plural } from '../output/format.ts';
 import type { Progress } from '../output/progress.ts';
 
 /** Progress of a session. A round runs every arm of every experiment once. */

@@ -2,8 +2,6 @@
 
 import { formatMs } from '../../measure/format.ts';
 
-export * from '../../measure/format.ts';
-
 export const WIDTH = 80;
 
 /** Width of a string in columns: Han, Hangul and kana take two, combining marks none. Does not handle escape codes. */

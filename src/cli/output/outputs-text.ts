@@ -1,10 +1,13 @@
 /** Prints assertions and the comparison with a baseline. */
+
+import { plural } from '../../measure/format.ts';
 import type { AssertionResult } from '../../measure/judging/assertions.ts';
 import type { Baseline } from '../../measure/judging/baseline.ts';
 import { baselineSentence, changeOf, showFigure } from '../../report/common.ts';
+import { left, right } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
-import { plural, WIDTH, wrap } from './format.ts';
-import { left, printer, renderTable, right } from './table.ts';
+import { WIDTH, wrap } from './format.ts';
+import { printer, renderTable } from './table.ts';
 
 export function printAssertions(results: readonly AssertionResult[], out: Output, color: boolean): void {
   const { print, c } = printer(out, color);

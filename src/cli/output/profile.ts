@@ -1,7 +1,9 @@
 /** Output of `run --profile`: the table of kernels. */
+
+import { formatMs, formatPercent } from '../../measure/format.ts';
 import type { ProfileReport } from '../../measure/spans/profile.ts';
 import { ceilingsSentence, KERNEL_COLUMNS, kernelRate, RATE_LEGEND } from '../../report/profile.ts';
-import { formatMs, formatPercent, WIDTH, wrap } from './format.ts';
+import { WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 export const NO_TIMESTAMPS =

@@ -1,10 +1,13 @@
 /** `--explain-routing`: each decision as a small table of candidates, with the choice, its reason and the outcome. */
+
+import { formatMs } from '../../measure/format.ts';
 import type { RoutingReport, RunReport, TurnReport } from '../../measure/schemas/report.ts';
 import { storedTokens } from '../../measure/spans/stored-tokens.ts';
+import { left, right } from '../../report/document.ts';
 import { turnReport } from '../../router/turn-report.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
-import { formatMs, WIDTH, wrap } from './format.ts';
-import { left, renderTable, right, type TableStyle } from './table.ts';
+import { WIDTH, wrap } from './format.ts';
+import { renderTable, type TableStyle } from './table.ts';
 
 /** Most candidates shown per side, best scores first. */
 const MOST_CANDIDATES = 8;

@@ -1,7 +1,9 @@
 /** `--explain-scaling`: each decision of --autoscale as a small table. */
+
+import { left, right } from '../../report/document.ts';
 import { type AutoscaleDecision, reasonOf } from '../../router/autoscale/loop.ts';
 import { WIDTH, wrap } from './format.ts';
-import { left, renderTable, right, type TableStyle } from './table.ts';
+import { renderTable, type TableStyle } from './table.ts';
 
 export function scalingLines(decision: AutoscaleDecision, style: TableStyle): string[] {
   const { by, atMs, roles, target } = decision;

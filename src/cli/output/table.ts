@@ -12,9 +12,7 @@ export interface Column {
   group?: string;
 }
 
-export { left, right, under } from '../../report/document.ts';
-
-/** Like `under`, separated by one space. */
+/** Like a document's `under`, separated by one space. */
 export const packed = (group: string, ...heads: string[]): Column[] =>
   heads.map((head, i) => (i === 0 ? { head, group } : { head, group, before: ' ' }));
 

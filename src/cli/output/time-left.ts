@@ -1,5 +1,5 @@
 /** Estimates the time left for equal steps from the finished ones. */
-import { formatSeconds } from './format.ts';
+import { formatSeconds } from '../../measure/format.ts';
 
 export interface TimeLeft {
   /** 'about 12 s left', or the number of steps before the first one has finished. */

@@ -1,9 +1,11 @@
 /** A picture of one turn: per mode, a bar for the time to the first token, split into stages. */
+
+import { formatMs, plural } from '../../measure/format.ts';
 import type { Report, TurnReport } from '../../measure/schemas/report.ts';
 import { foldStages } from '../../measure/spans/stages.ts';
 import { timedTurns } from '../../measure/summaries/summary.ts';
 import { hasStore } from '../../report/verdict.ts';
-import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
+import { fill, fillLeft, WIDTH } from './format.ts';
 
 /** `stored`: label if some KV comes from a store. */
 const PARTS = [

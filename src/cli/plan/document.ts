@@ -1,8 +1,16 @@
 /** A plan as a report document: the front, results by rate, the search. */
+
+import { formatCount, formatMs, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
-import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
-import { formatCount, formatMs, plural } from '../output/format.ts';
-import { left, right, under } from '../output/table.ts';
+import {
+  type CurvePiece,
+  left,
+  type Piece,
+  type ReportDocument,
+  right,
+  type Section,
+  under,
+} from '../../report/document.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, triedOf, wantedOf } from './words.ts';

@@ -1,8 +1,11 @@
 /** What `kvferry plan` prints: the answer, its certainty, the front, and commands. */
+
+import { formatCount, formatMs, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
+import { left, right } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
-import { clip, commandLines, formatCount, formatMs, plural } from '../output/format.ts';
-import { left, packed, printer, renderTable, right, type TableStyle } from '../output/table.ts';
+import { clip, commandLines } from '../output/format.ts';
+import { packed, printer, renderTable, type TableStyle } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, formatRate, goalOf, triedOf } from './words.ts';

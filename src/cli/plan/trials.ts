@@ -1,6 +1,7 @@
 /** Runs a plan's simulations: one after another in this thread, or in parallel threads. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { plural } from '../../measure/format.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import {
   type Slo,
@@ -12,7 +13,6 @@ import {
 } from '../../simulate/plan/trial.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural } from '../output/format.ts';
 import type { Progress } from '../output/progress.ts';
 import { readCosts } from '../simulate/plan.ts';
 import { withThreads } from '../simulate/with-threads.ts';

@@ -1,7 +1,8 @@
 /** A plan in sentences: the answer, its certainty, and what was tried. */
+
+import { formatBytes, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/trial.ts';
-import { formatBytes, formatMs, formatPercent, plural } from '../output/format.ts';
 
 /** The required share, as the user gave it. */
 export const wantedOf = ({ attainment }: PlanReport['slo']): string =>

@@ -1,6 +1,7 @@
 /** A plan's workload, from the settings of a workload or a trace. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { formatCount, plural } from '../../measure/format.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT } from '../../simulate/load/load.ts';
@@ -10,7 +11,6 @@ import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
-import { formatCount, plural } from '../output/format.ts';
 import { asTokens, longestOf, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
 import type { Given } from '../trace/open.ts';

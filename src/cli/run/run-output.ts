@@ -1,5 +1,6 @@
 /** What `kvferry run` prints: set-up, conversation, one table per mode, the modes side by side, verdicts. */
 
+import { formatBytes, formatFigures, formatParameters, formatSeconds, plural } from '../../measure/format.ts';
 import type { Report } from '../../measure/schemas/report.ts';
 import { auditTotals } from '../../measure/summaries/audit.ts';
 import { auditSentence } from '../../report/audit.ts';
@@ -16,18 +17,7 @@ import {
 } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { Output } from '../deps.ts';
-import {
-  clip,
-  clipLines,
-  fillLeft,
-  formatBytes,
-  formatFigures,
-  formatParameters,
-  formatSeconds,
-  plural,
-  WIDTH,
-  withoutThreads,
-} from '../output/format.ts';
+import { clip, clipLines, fillLeft, WIDTH, withoutThreads } from '../output/format.ts';
 import { routingLines } from '../output/routing-table.ts';
 import { type Printer, printer } from '../output/table.ts';
 import { turnPicture } from '../output/turn-picture.ts';

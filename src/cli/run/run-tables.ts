@@ -1,8 +1,10 @@
 /** A run's tables: the turns of each mode, and the modes side by side. At most 80 columns. */
+
+import { formatGbps, formatMb, formatMs, plural } from '../../measure/format.ts';
 import type { RunReport, TurnReport } from '../../measure/schemas/report.ts';
+import { left, right } from '../../report/document.ts';
 import { hasStore } from '../../report/verdict.ts';
-import { formatGbps, formatMb, formatMs, plural } from '../output/format.ts';
-import { type Column, left, packed, type Row, renderTable, right, type TableStyle } from '../output/table.ts';
+import { type Column, packed, type Row, renderTable, type TableStyle } from '../output/table.ts';
 
 /** Longer runs are cut; the JSON report has all turns. */
 const MOST_TURNS = 40;

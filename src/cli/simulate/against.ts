@@ -1,10 +1,12 @@
 /** Tables that compare a simulation with a measured report. */
+
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { parseBenchReport } from '../../measure/schemas/report-kinds.ts';
 import type { AgainstReport } from '../../measure/schemas/simulation-report.ts';
+import { left, right } from '../../report/document.ts';
 import type { CliDeps, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent, plural } from '../output/format.ts';
-import { left, printer, renderTable, right } from '../output/table.ts';
+import { printer, renderTable } from '../output/table.ts';
 
 /** Throws ConfigError. */
 export const readMeasured = async (file: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<BenchReport> =>

@@ -1,11 +1,11 @@
 /** Report sections for one arm: load over time, scaling events, the timeline of one request. */
+
+import { formatCount } from '../../measure/format.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
-import type { Piece, Section } from '../../report/document.ts';
+import { left, type Piece, right, type Section } from '../../report/document.ts';
 import { timelineSection } from '../../report/timeline.ts';
 import { SERVING_ROLES, servingRole } from '../../simulate/results/serving-role.ts';
-import { formatCount } from '../output/format.ts';
-import { left, right } from '../output/table.ts';
 import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
 import { stayedSentence } from './output.ts';
 

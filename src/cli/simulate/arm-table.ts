@@ -1,7 +1,8 @@
 /** A table with one row per arm. Names are shortened to fit. */
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
+import { left } from '../../report/document.ts';
 import { clip, WIDTH, widthOf } from '../output/format.ts';
-import { type Column, left, plainStyle, renderTable, type TableStyle } from '../output/table.ts';
+import { type Column, plainStyle, renderTable, type TableStyle } from '../output/table.ts';
 
 /** `columns`: those after the name, as `cells` gives them. */
 export function armTable(

@@ -1,15 +1,22 @@
 /** A simulation as a report document: TTFT by arm, load over time, engines. */
 
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import { formatCount, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type {
   AgainstReport,
   SimulatedArm,
   SimulationReport,
 } from '../../measure/schemas/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
-import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
-import { formatCount, formatMs, formatPercent, plural } from '../output/format.ts';
-import { left, right, under } from '../output/table.ts';
+import {
+  type CurvePiece,
+  left,
+  type Piece,
+  type ReportDocument,
+  right,
+  type Section,
+  under,
+} from '../../report/document.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
 import {

@@ -1,8 +1,9 @@
 /** An arm's engines, one line each: load in total and over time. */
+
+import { formatCount, formatSeconds, plural } from '../../measure/format.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
-import { evenly } from '../../report/document.ts';
-import { formatCount, formatSeconds, plural } from '../output/format.ts';
-import { left, packed, renderTable, right, type TableStyle } from '../output/table.ts';
+import { evenly, left, right } from '../../report/document.ts';
+import { packed, renderTable, type TableStyle } from '../output/table.ts';
 import { averaged, endMsOf } from './load-over-time.ts';
 
 type Engine = SimulatedArm['engines'][number];

@@ -1,7 +1,8 @@
 /** Prints costs that were fitted to a report. */
+
+import { formatError, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { FittedReport } from '../../simulate/costs/fit-report.ts';
 import type { Output } from '../deps.ts';
-import { formatError, formatMs, formatPercent, plural } from '../output/format.ts';
 import { printer } from '../output/table.ts';
 
 export function printFitted(

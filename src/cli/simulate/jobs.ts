@@ -1,9 +1,9 @@
 /** Runs the simulations of all arms and seeds: one after another in this thread, or in parallel threads. */
 import type { RunConfig } from '../../config/run.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
 import type { RunOutcome } from '../../simulate/results/outcome.ts';
 import { simulateSeed } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
-import { formatSeconds, plural } from '../output/format.ts';
 import type { Progress } from '../output/progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 import type { SimulationJob, SimulationThread } from './thread.ts';

@@ -1,10 +1,12 @@
 /** What `kvferry simulate` prints: the arms side by side, engine load, and whether each fleet keeps up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../../measure/format.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
+import { right } from '../../report/document.ts';
 import { sum } from '../../sum.ts';
 import type { Output } from '../deps.ts';
-import { formatCount, formatMb, formatMs, formatSeconds, goodLegend, plural } from '../output/format.ts';
-import { packed, printer, right, type TableStyle } from '../output/table.ts';
+import { goodLegend } from '../output/format.ts';
+import { packed, printer, type TableStyle } from '../output/table.ts';
 import { armTable } from './arm-table.ts';
 import { engineTable } from './engine-table.ts';
 import { ALIKE, seedsAreAlike, seedTable } from './seeds.ts';

@@ -11,6 +11,7 @@ import { planBench } from '../../lab/multiturn/cluster-bench.ts';
 import type { Arm, ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { activeOf, serveOptions } from '../../lab/multiturn/settings.ts';
+import { plural } from '../../measure/format.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/architecture/kv-groups.ts';
 import type { Architecture } from '../../model/types.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
@@ -22,7 +23,6 @@ import type { Load, SimulatedArmPlan } from '../../simulate/run.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural } from '../output/format.ts';
 
 /** Default pool size in blocks, from Dynamo's mocker. */
 export const DEFAULT_BLOCKS = 16_384;

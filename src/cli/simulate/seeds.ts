@@ -1,6 +1,7 @@
 /** Compares an arm's seeds: how much results depend on random draws. */
+
+import { formatMs } from '../../measure/format.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
-import { formatMs } from '../output/format.ts';
 import { packed, type TableStyle } from '../output/table.ts';
 import { armTable } from './arm-table.ts';
 

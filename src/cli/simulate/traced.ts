@@ -3,11 +3,11 @@
  * stage reported, so that reports do not depend on these options.
  */
 import type { RunConfig } from '../../config/run.ts';
+import { formatSeconds } from '../../measure/format.ts';
 import { TraceWriter } from '../../measure/spans/trace.ts';
 import { TimelineKeeper, type TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import { type SimulationWorld, simulateOnce } from '../../simulate/run.ts';
 import type { CliDeps, CommandContext, TextFile } from '../deps.ts';
-import { formatSeconds } from '../output/format.ts';
 import type { Progress } from '../output/progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 

@@ -2,7 +2,9 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { makeHead } from '../../lab/run-report.ts';
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { ValidationReport } from '../../measure/schemas/validation-report.ts';
+import { left, right } from '../../report/document.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import {
   type ComparedFigure,
@@ -12,9 +14,8 @@ import {
 } from '../../simulate/results/validate.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import type { CommandContext, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent, plural } from '../output/format.ts';
 import { createProgress } from '../output/progress.ts';
-import { left, printer, renderTable, right, type TableStyle } from '../output/table.ts';
+import { printer, renderTable, type TableStyle } from '../output/table.ts';
 
 export interface Validation {
   arms: ValidatedArm[];

@@ -2,8 +2,8 @@
 import type { RunConfig } from '../../config/run.ts';
 import { isCostsFile } from '../../config/simulate-schema.ts';
 import { ConfigError, messageOf } from '../../errors.ts';
+import { plural } from '../../measure/format.ts';
 import type { CommandContext } from '../deps.ts';
-import { plural } from '../output/format.ts';
 import type { SimulationThread, ThreadWork } from './thread.ts';
 
 /**

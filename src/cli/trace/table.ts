@@ -1,8 +1,9 @@
 /** Describes a trace with a table and sentences. */
 import type { TraceFormat } from '../../config/trace-formats.ts';
+import { formatCount, formatPercent, plural } from '../../measure/format.ts';
+import { left, right } from '../../report/document.ts';
 import type { Spread, TraceSummary } from '../../workload/traces/summary.ts';
-import { formatCount, formatPercent, plural } from '../output/format.ts';
-import { left, renderTable, right, type TableStyle } from '../output/table.ts';
+import { renderTable, type TableStyle } from '../output/table.ts';
 
 export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style: TableStyle): string[] {
   const row = (name: string, { mean, p50, p90, p99, max }: Spread): string[] => [

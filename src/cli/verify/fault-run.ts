@@ -6,12 +6,14 @@ import { FAULT_KINDS, FAULTS } from '../../faults/schedule.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { DRAIN_MS, runFaults } from '../../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../../lab/faults/types.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
+import { left } from '../../report/document.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { commandLines, formatSeconds, plural, WIDTH, wrap } from '../output/format.ts';
+import { commandLines, WIDTH, wrap } from '../output/format.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { createProgress } from '../output/progress.ts';
-import { left, renderTable, styleOf } from '../output/table.ts';
+import { renderTable, styleOf } from '../output/table.ts';
 
 /** A lost message is retried twice, each time after a silence; the rest is slack for a busy machine. */
 const PATIENCE_MS = 120_000;

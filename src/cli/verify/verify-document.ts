@@ -1,10 +1,9 @@
 /** Results of `kvferry verify` as a document for --html and --markdown, and as test cases for --junit. */
 import type { Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
-import type { ReportDocument, Tone } from '../../report/document.ts';
+import { formatSeconds, plural } from '../../measure/format.ts';
+import { left, type ReportDocument, type Tone } from '../../report/document.ts';
 import { renderJunit } from '../../report/junit.ts';
-import { formatSeconds, plural } from '../output/format.ts';
-import { left } from '../output/table.ts';
 
 export interface VerifyAbout {
   kvferry: string;

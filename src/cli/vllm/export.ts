@@ -11,9 +11,10 @@ import {
   runKeys,
 } from '../../config/run.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
+import { plural } from '../../measure/format.ts';
 import { sumOf } from '../../sum.ts';
 import type { CliDeps } from '../deps.ts';
-import { plural, WIDTH, wrap } from '../output/format.ts';
+import { WIDTH, wrap } from '../output/format.ts';
 import { carriedOfStore, connectorNotes, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
 import { commandText, writeFileText } from './shell.ts';
 import { vllmWorkload } from './workload.ts';

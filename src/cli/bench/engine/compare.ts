@@ -2,11 +2,13 @@
  * Compares two engines that differ in one setting, alternating step by step; on lavapipe with and without driver threads.
  * Reports dispatches, wall time, and processor time, which is more reliable on a busy machine.
  */
+
+import { formatMs } from '../../../measure/format.ts';
 import { median } from '../../../measure/statistics.ts';
 import type { OnDeviceOptions } from '../../../model/on-device.ts';
 import type { ModelWeights } from '../../../model/types.ts';
-import { formatMs } from '../../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../../output/table.ts';
+import { left, right } from '../../../report/document.ts';
+import { plainStyle, renderTable } from '../../output/table.ts';
 import { type DecodeCase, decode, type EngineAlone, engineAlone, prefill, type StepTime } from './alone.ts';
 
 /** The labels of the two engines, before and after. */

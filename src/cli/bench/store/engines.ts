@@ -8,6 +8,7 @@ import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { ClusterTarget } from '../../../lab/multiturn/cluster-target.ts';
 import { pathChoice } from '../../../lab/multiturn/paths.ts';
 import { runArm } from '../../../lab/multiturn/rounds.ts';
+import { formatInterval, formatPercent } from '../../../measure/format.ts';
 import type { Ratio } from '../../../measure/schemas/bench-report.ts';
 import { median } from '../../../measure/statistics.ts';
 import { comparePair } from '../../../measure/summaries/bench-comparison.ts';
@@ -20,7 +21,6 @@ import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import { generateConversations, parseGenerator } from '../../../workload/generate.ts';
 import { Random } from '../../../workload/random.ts';
 import { LOWEST_TOKEN_ID } from '../../../workload/random-conversations.ts';
-import { formatInterval, formatPercent } from '../../output/format.ts';
 import { type BenchOptions, spread } from '../options.ts';
 import { slowestStage } from '../transfer/stages.ts';
 

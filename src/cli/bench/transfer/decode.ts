@@ -3,12 +3,13 @@ import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { fromWire, type KvferryError, TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
+import { formatBytes, formatInterval, formatMs } from '../../../measure/format.ts';
 import { median, quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
+import { right } from '../../../report/document.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import type { BlockPair } from '../../../transport/types.ts';
-import { formatBytes, formatInterval, formatMs } from '../../output/format.ts';
-import { plainStyle, renderTable, right } from '../../output/table.ts';
+import { plainStyle, renderTable } from '../../output/table.ts';
 import { halfMs } from './stages.ts';
 
 export interface ConcurrentDecode {

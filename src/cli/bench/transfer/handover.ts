@@ -5,13 +5,14 @@
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
 import { clusterOptions, forMeasuring } from '../../../fleet/from-config.ts';
+import { formatFigures, formatMs, plural } from '../../../measure/format.ts';
 import type { Span, SpanName, TurnSide } from '../../../measure/spans/spans.ts';
 import { median } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
+import { left, right } from '../../../report/document.ts';
 import { parseLink } from '../../../transport/link.ts';
-import { formatFigures, formatMs, plural } from '../../output/format.ts';
-import { left, plainStyle, renderTable, right } from '../../output/table.ts';
+import { plainStyle, renderTable } from '../../output/table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
 /** Tokens per step. */
