@@ -144,6 +144,13 @@ describe('kvferry plan', () => {
     },
   );
 
+  it('has room for the same tokens in every KV cache group, unless told otherwise', async () => {
+    const argv = `plan ${small} --model gemma-3-1b --slo-ttft 900ms --rate 2 --p-blocks 3000 --json out.json`;
+    const { world } = await kvferry(argv);
+    // 262,144 tokens in blocks of 128, in seven groups.
+    expect(parsed(world.files.get('out.json')).engine).toMatchObject({ p_blocks: 3000, d_blocks: 7 * 2048 });
+  });
+
   it('reads a pipe once with one job, and refuses it for several jobs before any starts', async () => {
     const argv = `plan ${small} --slo-ttft 300ms --rate 12`.split(' ');
     const pipe = (read: Set<string>, deps: CliDeps): CliDeps => ({

@@ -100,7 +100,7 @@ describe('fitted decode steps', () => {
 describe('fitted steps with prompts', () => {
   const { file, worst } = stepsOf([8, 16, 32, 33, 64, 65, 96, 128, 256, 384, 768]);
   const costs = linearCosts(file);
-  const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
+  const place = { role: 'prefill' as const, poolUsed: 0, maxNumSeqs: 1 };
   const msOf = (tokens: number) =>
     prefillSteps(tokens, BATCH).reduce((sum, shape) => sum + costs.stepMs(shape, place), 0);
 
@@ -181,7 +181,7 @@ describe('ms_by_rows of a file', () => {
     [32, 20],
   ];
   const shape = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 0, prefillContext: 0 };
-  const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
+  const place = { role: 'prefill' as const, poolUsed: 0, maxNumSeqs: 1 };
   const { stepMs } = linearCosts(
     simulationCostsSchema.parse(
       file({ ms_by_rows: points, ms_per_prefill_token: 2, ms_by_decodes: [4, 15] }),

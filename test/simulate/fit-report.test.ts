@@ -116,7 +116,7 @@ describe('costs fitted to a report', () => {
     expect(requests.ttft).toBe(60);
     // A handover in a simulation: a prefill step, one step of D, and the rest.
     const costs = linearCosts(file);
-    const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
+    const place = { role: 'prefill' as const, poolUsed: 0, maxNumSeqs: 1 };
     const none = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
     const input = 500;
     const ms =

@@ -2,6 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
+import { NAMED_COSTS } from '../../src/simulate/costs/published.ts';
+import type { StepPlace, StepShape } from '../../src/simulate/costs/types.ts';
 import { greedy, simulated, turn } from './simulated.ts';
 
 const groups: readonly KvCacheSpec[] = [{ kind: 'sliding', window: 64 }, { kind: 'full' }];
@@ -15,6 +17,31 @@ describe('a simulated model with sliding windows', () => {
     const kept = allFullKv ? groups.map(() => ({ kind: 'full' as const })) : groups;
     const { transfer } = await cluster.run(turn(cluster, ask('a')));
     expect(transfer.pToD!.bytes).toBe(kvBytesOf(16, BLOCK_BYTES, kept)(0, 320, 319));
+  });
+
+  it('fills its pool with what all groups keep of decoding requests', async () => {
+    const poolUsed: number[] = [];
+    const stepMs = ({ decodes }: StepShape, place: StepPlace) => {
+      if (decodes > 0) poolUsed.push(place.poolUsed);
+      return 1;
+    };
+    const cluster = simulated({ blocks: 201 }, { stepMs }, { groups });
+    await cluster.run(turn(cluster, ask('a')));
+    // Before the rows of the prompt's last token and three more: all tokens, and the window's from its first block on.
+    const kept = [319 + 63, 320 + 64, 321 + 65, 322 + 66];
+    expect(poolUsed).toEqual(kept.map((tokens) => tokens / (200 * 16)));
+  });
+
+  it('decodes as fast in a pool with more blocks, in the same proportion as more groups', async () => {
+    const latencyMs: number[] = [];
+    for (const count of [1, 3]) {
+      const full = Array.from({ length: count }, () => ({ kind: 'full' as const }));
+      const costs = NAMED_COSTS['dynamo-mocker']!;
+      const cluster = simulated({ blocks: 1 + 40 * count }, costs, { groups: full });
+      const { ttftMs, ...turned } = await cluster.run(turn(cluster, ask('a')));
+      latencyMs.push(turned.latencyMs - ttftMs);
+    }
+    expect(latencyMs[1]).toBeCloseTo(latencyMs[0]!, 9);
   });
 
   it('has its TTFT predicted by the bytes that move', async () => {

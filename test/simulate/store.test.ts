@@ -105,7 +105,7 @@ describe('loads and saves of a store', () => {
       readMs: (bytes) => (pullMs * bytes) / BLOCK_BYTES,
       store: { loadMs: () => loadMs, saveMs: () => 1 },
     };
-    const sizes = { maxNumBatchedTokens: 512, maxNumSeqs: 64, poolTokens: 3200 };
+    const sizes = { maxNumBatchedTokens: 512, maxNumSeqs: 64 };
     const costProfile = profileOf(costs, { blockSize: 16, blockBytes: BLOCK_BYTES, ...sizes });
     const connector = {
       name: 'MultiConnector',

@@ -26,8 +26,9 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { MODELLED_NOTES } from '../simulate/help-notes.ts';
+import { kvOf } from '../simulate/plan.ts';
 
-/** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
+/** Default size of an engine's pool in tokens of every KV cache group: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;
 
 const THRESHOLDS = [64, 1024];
@@ -104,7 +105,8 @@ async function plan(
   const stored = storesOf(config, lists).some((bytes) => bytes !== null);
   refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
-  const sized = asSimulated(config, storesOf(config, lists));
+  const { groups } = kvOf(config, await deps.backend.architecture(config.model));
+  const sized = asSimulated(config, storesOf(config, lists), groups.length);
   const prepared = await preparePlan(sized, deps, given);
   const { costs, workload } = prepared;
   const space = spaceOf(config, lists);
@@ -182,15 +184,19 @@ function checkPlan(config: RunConfig): void {
     );
 }
 
+/** Default blocks of a pool: each group of the KV cache keeps its own blocks of the same tokens. */
+const poolBlocks = ({ blockSize }: RunConfig, groups: number): number =>
+  groups * Math.ceil(POOL_TOKENS / blockSize);
+
 /** The configuration to simulate. Pools are sized in tokens, because the default block size is larger here. */
-const asSimulated = (config: RunConfig, stores: Space['stores']): RunConfig => ({
+const asSimulated = (config: RunConfig, stores: Space['stores'], groups: number): RunConfig => ({
   ...config,
   // A trace is not random, so a config file's seeds, meant for other commands, do not apply.
   seeds: config.trace === null ? config.seeds : 1,
   // If any candidate has a store, all use the connectors of a fleet with a store.
   store: stores.find((bytes) => bytes !== null) ?? null,
-  pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
-  dBlocks: config.dBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
+  pBlocks: config.pBlocks ?? poolBlocks(config, groups),
+  dBlocks: config.dBlocks ?? poolBlocks(config, groups),
 });
 
 /** Store sizes to try, in bytes; null: no store. */

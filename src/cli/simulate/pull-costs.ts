@@ -33,9 +33,8 @@ export async function withPullCosts(
 }
 
 function fromCosts({ costs, options, blockBytes }: PlannedSimulation): CostProfile {
-  const { blockSize, maxNumBatchedTokens, maxNumSeqs, prefill } = options;
-  const poolTokens = (prefill.numBlocks - 1) * blockSize;
-  return profileOf(costs, { blockSize, blockBytes, maxNumBatchedTokens, maxNumSeqs, poolTokens });
+  const { blockSize, maxNumBatchedTokens, maxNumSeqs } = options;
+  return profileOf(costs, { blockSize, blockBytes, maxNumBatchedTokens, maxNumSeqs });
 }
 
 /** Checks block size and bytes only; the user must know on which engine the profile was measured. */

@@ -13,8 +13,6 @@ export interface ProfileDeps {
   /** Bytes of a KV block in the pool. */
   blockBytes: number;
   maxNumBatchedTokens: number;
-  /** Tokens that the engine's pool holds. */
-  poolTokens: number;
   maxNumSeqs: number;
 }
 
@@ -23,8 +21,8 @@ const TOKENS = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /** Where costs are not linear, the profile is a fit. */
 export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfile {
   const { blockSize, blockBytes, maxNumBatchedTokens } = deps;
-  // P computes what it does not pull.
-  const place = { ...deps, role: 'prefill' as const };
+  // P computes what it does not pull, and decodes nothing.
+  const place = { role: 'prefill' as const, poolUsed: 0, maxNumSeqs: deps.maxNumSeqs };
   const prefills = TOKENS.map((tokens) => prefillSteps(tokens, maxNumBatchedTokens));
   const prefill = fitNonNegative(
     prefills.map((steps) => [

@@ -40,10 +40,10 @@ const dynamoMocker: SimulationCosts = {
   name: 'dynamo-mocker',
   source: 'published',
   about: "Dynamo mocker's default polynomials and 64 GB/s between workers",
-  stepMs({ prefillTokens: n, decodes, decodeContext }, { poolTokens }) {
+  stepMs({ prefillTokens: n, decodes }, { poolUsed }) {
     const prefillMs = n > 0 ? Math.max(0, 4.209989e-7 * n * n + 1.518344e-2 * n + 16.50142) : 0;
     if (decodes === 0) return prefillMs;
-    const used = Math.min(1, decodeContext / poolTokens);
+    const used = Math.min(1, poolUsed);
     return prefillMs + Math.max(1, -25.74 * used * used + 54.01 * used + 5.74);
   },
   readMs: (bytes) => bytes / MOCKER_BYTES_PER_MS,

@@ -41,8 +41,8 @@ export type Stretch = readonly number[];
 /** The engine that steps. */
 export interface StepPlace {
   role: EngineRole;
-  /** Tokens that its pool holds. */
-  poolTokens: number;
+  /** Share of its pool that the step's decoding requests use. */
+  poolUsed: number;
   maxNumSeqs: number;
 }
 

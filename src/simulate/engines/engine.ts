@@ -26,6 +26,7 @@ import { connectorOf } from './engine-connector.ts';
 import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
+import { PoolShare } from './pool-share.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
@@ -112,15 +113,14 @@ export class SimulatedEngine implements EngineClient, Member {
     const { replyMs } = costs;
     const onOutputs = onStage && (() => onStage('outputs'));
     this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache, onOutputs });
-    const { numBlocks, blockSize } = config.cache;
     const { maxNumSeqs } = config.scheduler;
-    const place = { role: seat.role, poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs };
     this.#steps = new EngineSteps(
       {
         core: this.core,
         meter: this.meter,
         outbox: this.#outbox,
-        place,
+        place: { role: seat.role, maxNumSeqs },
+        poolShare: new PoolShare(config.cache),
         trace,
         dueMs: () => this.#dueMs(),
         touch: () => this.#touch(),

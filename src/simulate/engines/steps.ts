@@ -15,6 +15,7 @@ import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
+import type { PoolShare } from './pool-share.ts';
 
 /** Fewer steps are not worth computing together. */
 const LEAST_RUN = 2;
@@ -39,7 +40,8 @@ export interface SteppedEngine {
   core: EngineCore;
   meter: EngineMeter;
   outbox: Outbox;
-  place: StepPlace;
+  place: Omit<StepPlace, 'poolUsed'>;
+  poolShare: PoolShare;
   /** Reports each step; null: steps are not reported. */
   trace: EngineTrace | null;
   /** When the engine next has something else to do, ms; null: never. */
@@ -61,7 +63,10 @@ export class EngineSteps {
   constructor(engine: SteppedEngine, deps: StepDeps) {
     this.#engine = engine;
     this.#deps = deps;
-    this.#run = new DecodeSteps((shape) => deps.costs.stepMs(shape, engine.place));
+    // Only full groups have such steps.
+    this.#run = new DecodeSteps((shape) =>
+      this.#stepMs(shape, engine.poolShare.ofContext(shape.decodeContext)),
+    );
   }
 
   get underWay(): boolean {
@@ -104,8 +109,8 @@ export class EngineSteps {
   }
 
   begin(): void {
-    const { clock, costs, machine } = this.#deps;
-    const { core, meter, place } = this.#engine;
+    const { clock, machine } = this.#deps;
+    const { core, meter, poolShare } = this.#engine;
     const startMs = clock.now();
     if (this.#beginRun(startMs)) return;
     const batch = core.beginStep();
@@ -114,7 +119,7 @@ export class EngineSteps {
       return;
     }
     const shape = shapeOf(batch);
-    const ms = costs.stepMs(shape, place) * this.#deps.varies(shape);
+    const ms = this.#stepMs(shape, poolShare.ofBatch(batch)) * this.#deps.varies(shape);
     this.#step = { startMs, ms };
     meter.stepBegins(shape, startMs);
     if (!machine) {
@@ -123,6 +128,11 @@ export class EngineSteps {
     }
     const computing = { work: workOf(shape), context: contextOf(shape) };
     this.#stepping = machine.step(ms, () => this.#stepDone(batch, shape), computing);
+  }
+
+  #stepMs(shape: StepShape, poolUsed: number): number {
+    const { role, maxNumSeqs } = this.#engine.place;
+    return this.#deps.costs.stepMs(shape, { role, poolUsed, maxNumSeqs });
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {

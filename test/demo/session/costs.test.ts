@@ -56,7 +56,7 @@ test('measured costs give the step and READ times of each role, and the slow-dow
   expect(file).toMatchObject({ source: 'measured', speeds: null, start_ms: 7 });
   expect(kvBytesPerToken).toBe(1000);
   const costs = { ...noCosts, ...linearCosts(file) };
-  const place = { poolTokens: 1, maxNumSeqs: 1 };
+  const place = { poolUsed: 0, maxNumSeqs: 1 };
   const [onP, onD] = (['prefill', 'decode'] as const).map((role) => ({
     prefill: costs.stepMs({ ...step, prefills: 1, prefillTokens: 400 }, { ...place, role }),
     decodes: [1, 2, 4, 5, 8].map((decodes) =>
