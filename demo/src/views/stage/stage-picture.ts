@@ -10,13 +10,22 @@ import { wrongTokens } from '../story.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageLayer, type StageModel } from './draw-stage.ts';
-import { Flights } from './flights.ts';
+import { type Flight, Flights } from './flights.ts';
 import { shownCopies } from './shown-copies.ts';
 import { SlabMeter } from './slab-meter.ts';
 import { isFromStore } from './sources.ts';
 
 /** How long a mark of eviction is bright. */
 const EVICTED_MS = 2500;
+
+type Blocks = StageModel['blocks'];
+
+interface Copies {
+  all: readonly TransferView[];
+  /** Whether both of its ends are drawn. */
+  between(transfer: TransferView): boolean;
+  slabs: StageModel['slabs'];
+}
 
 export class StagePicture {
   focus: Focus | null = null;
@@ -67,84 +76,24 @@ export class StagePicture {
   }
 
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
-    const { transfers, slabs, drawn, turns, nowMs } = this.#state;
-    const ids = drawnIds(this.#state);
-    // While engines start, these transfers belong to engines that are gone.
-    const all = ids.prefill && ids.decode ? transfers.peek() : [];
-    const between = (transfer: TransferView): boolean => {
-      const direction = directionOf(transfer);
-      return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];
-    };
-    const list = all.filter(between);
-    const own = this.#own(all);
-    const blocks = this.#blocks();
-    const slabOf = (direction: Direction) => slabs.peek().get(ids[holderOf(direction)] ?? '') ?? null;
-    const isAlive = (role: Role) => drawn[role].peek()?.alive.peek() ?? false;
+    const { drawn, turns } = this.#state;
     const clockMs = performance.now();
-    let more = this.#flights.advance(
-      list,
-      nowMs(),
-      elapsedMs,
-      ({ direction, pairs, failed }) => {
-        if (failed) return;
-        const from = blocks[holderOf(direction)];
-        for (const [source, to] of pairs) {
-          const block = from[source];
-          if (block?.conversation) this.#afterglow[readerOf(direction)].expect(to, block, clockMs);
-        }
-      },
-      this.#state.endOf,
-    );
-    const still = reducedMotion.peek();
-    if (still) {
-      this.#flights.land();
-      more = false;
-    }
-    more = this.layer?.advance(elapsedMs, still) || more;
-    for (const direction of DIRECTIONS) {
-      more = this.#slabs[direction].advance(slabOf(direction), elapsedMs) || more;
-    }
+    const blocks = this.#blocks();
+    const copies = this.#copies();
+    let more = this.#advance(copies, blocks, elapsedMs, clockMs);
     const newestTurn = this.#takeIn(blocks);
     more = this.#evictedAt.size > 0 || more;
-    const awaitedBy = (role: Role) =>
-      new Set([...this.#flights.awaited(role), ...(this.layer?.awaited(role) ?? [])]);
-    const awaited = { prefill: awaitedBy('prefill'), decode: awaitedBy('decode') };
-    const fresh = turns.peek().length === 0 || nowMs() < this.#lastMs;
-    this.#lastMs = nowMs();
-    for (const role of ['prefill', 'decode'] as const) {
-      if (fresh) this.#afterglow[role].clear();
-      this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
-    }
-    const last = turns.peek().at(-1);
-    const wrong = last && wrongTokens(last) > 0 ? last : null;
-    const talks = talksOf(turns.peek());
+    const awaited = this.#awaited(blocks, clockMs);
+    const isAlive = (role: Role) => drawn[role].peek()?.alive.peek() ?? false;
     const lit = this.#lit.peek();
     const model: StageModel = {
+      ...this.#channels(copies),
       blocks,
       alive: { prefill: isAlive('prefill'), decode: isAlive('decode') },
       flights: this.#flights.all,
       awaited,
-      slabs: { d_to_p: slabOf('d_to_p'), p_to_d: slabOf('p_to_d') },
-      slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
-      last: {
-        d_to_p: own.findLast((copy) => directionOf(copy) === 'd_to_p' && between(copy)) ?? null,
-        p_to_d: own.findLast((copy) => directionOf(copy) === 'p_to_d' && between(copy)) ?? null,
-      },
-      elsewhere: {
-        d_to_p: own.some((copy) => directionOf(copy) === 'd_to_p'),
-        p_to_d: own.some((copy) => directionOf(copy) === 'p_to_d'),
-      },
       asked: turns.peek().length > 0,
-      look: (role, block) => ({
-        role,
-        newestTurn,
-        conversation: block.conversation ? talks.indexOf(block.conversation) : 0,
-        awaited: awaited[role].has(block.id),
-        evictedGlow: this.#evicted(role, block),
-        fade: 1,
-        stored: block.origin === 'pulled' && isFromStore(this.#state, role, block.id),
-        wrong: wrong !== null && isWrong(block, wrong, this.#state.machine.peek()?.blockSize ?? 1),
-      }),
+      look: this.#looks(newestTurn, awaited),
       glow: (role, block) => {
         const glow = this.#afterglow[role].of(block, clockMs);
         more ||= glow !== null && block.state === 'free' && glow.fade > FAINT;
@@ -156,6 +105,91 @@ export class StagePicture {
     };
     drawStage(context, this.layout(width), model, palette);
     return more;
+  }
+
+  #copies(): Copies {
+    const { transfers, slabs } = this.#state;
+    const ids = drawnIds(this.#state);
+    // While engines start, these transfers belong to engines that are gone.
+    const all = ids.prefill && ids.decode ? transfers.peek() : [];
+    const slabOf = (direction: Direction) => slabs.peek().get(ids[holderOf(direction)] ?? '') ?? null;
+    return {
+      all,
+      between(transfer) {
+        const direction = directionOf(transfer);
+        return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];
+      },
+      slabs: { d_to_p: slabOf('d_to_p'), p_to_d: slabOf('p_to_d') },
+    };
+  }
+
+  /** Moves what moves. Returns true while something does. */
+  #advance({ all, between, slabs }: Copies, blocks: Blocks, elapsedMs: number, clockMs: number): boolean {
+    const { nowMs, endOf } = this.#state;
+    const leaves = ({ direction, pairs, failed }: Flight) => {
+      if (failed) return;
+      const from = blocks[holderOf(direction)];
+      for (const [source, to] of pairs) {
+        const block = from[source];
+        if (block?.conversation) this.#afterglow[readerOf(direction)].expect(to, block, clockMs);
+      }
+    };
+    let more = this.#flights.advance(all.filter(between), nowMs(), elapsedMs, leaves, endOf);
+    const still = reducedMotion.peek();
+    if (still) {
+      this.#flights.land();
+      more = false;
+    }
+    more = this.layer?.advance(elapsedMs, still) || more;
+    for (const direction of DIRECTIONS) {
+      more = this.#slabs[direction].advance(slabs[direction], elapsedMs) || more;
+    }
+    return more;
+  }
+
+  /** Ids of the blocks that something flies to. The others' afterglow goes on. */
+  #awaited(blocks: Blocks, clockMs: number): StageModel['awaited'] {
+    const { turns, nowMs } = this.#state;
+    const awaitedBy = (role: Role) =>
+      new Set([...this.#flights.awaited(role), ...(this.layer?.awaited(role) ?? [])]);
+    const awaited = { prefill: awaitedBy('prefill'), decode: awaitedBy('decode') };
+    const fresh = turns.peek().length === 0 || nowMs() < this.#lastMs;
+    this.#lastMs = nowMs();
+    for (const role of ['prefill', 'decode'] as const) {
+      if (fresh) this.#afterglow[role].clear();
+      this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
+    }
+    return awaited;
+  }
+
+  #channels({ all, between, slabs }: Copies): Pick<StageModel, 'slabs' | 'slabFill' | 'last' | 'elsewhere'> {
+    const own = this.#own(all);
+    const lastOf = (direction: Direction) =>
+      own.findLast((copy) => directionOf(copy) === direction && between(copy)) ?? null;
+    const some = (direction: Direction) => own.some((copy) => directionOf(copy) === direction);
+    return {
+      slabs,
+      slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
+      last: { d_to_p: lastOf('d_to_p'), p_to_d: lastOf('p_to_d') },
+      elsewhere: { d_to_p: some('d_to_p'), p_to_d: some('p_to_d') },
+    };
+  }
+
+  #looks(newestTurn: number, awaited: StageModel['awaited']): StageModel['look'] {
+    const turns = this.#state.turns.peek();
+    const talks = talksOf(turns);
+    const last = turns.at(-1);
+    const wrong = last && wrongTokens(last) > 0 ? last : null;
+    return (role, block) => ({
+      role,
+      newestTurn,
+      conversation: block.conversation ? talks.indexOf(block.conversation) : 0,
+      awaited: awaited[role].has(block.id),
+      evictedGlow: this.#evicted(role, block),
+      fade: 1,
+      stored: block.origin === 'pulled' && isFromStore(this.#state, role, block.id),
+      wrong: wrong !== null && isWrong(block, wrong, this.#state.machine.peek()?.blockSize ?? 1),
+    });
   }
 
   at(point: { x: number; y: number }): Focus | null {
@@ -184,7 +218,7 @@ export class StagePicture {
     return shownCopies(all, { turns: turns.peek(), mode, idle: status.peek().phase === 'ready' });
   }
 
-  #blocks(): Readonly<Record<Role, readonly BlockView[]>> {
+  #blocks(): Blocks {
     const { prefill, decode } = this.#state.drawn;
     return {
       prefill: prefill.peek()?.blocks.peek() ?? [],
@@ -193,7 +227,7 @@ export class StagePicture {
   }
 
   /** Notes new evictions; returns the newest turn of any block. */
-  #takeIn(blocks: Readonly<Record<Role, readonly BlockView[]>>): number {
+  #takeIn(blocks: Blocks): number {
     let newest = 1;
     const now = performance.now();
     for (const role of ['prefill', 'decode'] as const) {
