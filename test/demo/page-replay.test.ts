@@ -203,7 +203,7 @@ test('an ended lesson stays ended when its recording is played again', async () 
 test('a lesson step shown before its recording arrives can still be seen', async () => {
   const { page } = await openPage(browser(), 'about:blank');
   onTestFinished(() => page.close());
-  const showView = await heldBack(page, '**/assets/lesson-view*');
+  const showView = await heldBack(page, '**/assets/lesson-view*.js');
   const showRecording = await heldBack(page, '**/recordings/lesson-3.json');
   await page.goto(`${served().url}#lesson=3&speed=4/1`);
   await page.waitForFunction('globalThis.kvferry');

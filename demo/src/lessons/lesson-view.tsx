@@ -1,4 +1,5 @@
 /** The running lesson, as wide as the page: its text, its steps one after the other, and a question at the end. */
+import '../styles/lessons.css';
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
