@@ -7,13 +7,15 @@ import { loadArchitecture, loadTokenizer, loadWeights, memorySource } from '../.
 import { directorySource } from '../../src/platform/node/files.ts';
 import { oddConfig } from './checkpoint.ts';
 
-const read = (config: object, generation?: object) =>
-  readArchitecture(
-    memorySource('some/model/', {
-      'config.json': JSON.stringify(config),
-      ...(generation && { 'generation_config.json': JSON.stringify(generation) }),
-    }),
-  );
+const read = (config: object, generation?: object, others: Record<string, object> = {}) => {
+  const files = {
+    'config.json': config,
+    ...(generation && { 'generation_config.json': generation }),
+    ...others,
+  };
+  const written = Object.entries(files).map(([name, content]) => [name, JSON.stringify(content)]);
+  return readArchitecture(memorySource('some/model/', Object.fromEntries(written)));
+};
 
 const qwen3 = { architectures: ['Qwen3ForCausalLM'] };
 /** Every second layer has full attention. */
@@ -77,6 +79,27 @@ describe('config.json', () => {
     expect((await read(oddConfig, { eos_token_id: [3, 0] })).eosTokenIds).toEqual([0, 3]);
     expect((await read({ ...oddConfig, eos_token_id: [1, 2] })).eosTokenIds).toEqual([1, 2]);
     expect((await read({ ...oddConfig, eos_token_id: null })).eosTokenIds).toEqual([]);
+  });
+
+  it("and the tokenizer's end token together give the end tokens", async () => {
+    const ends = async (tokenizerConfig: object, tokenizer?: object) => {
+      const files = {
+        'tokenizer_config.json': tokenizerConfig,
+        ...(tokenizer && { 'tokenizer.json': tokenizer }),
+      };
+      return (await read({ ...oddConfig, eos_token_id: 2 }, { eos_token_id: 2 }, files)).eosTokenIds;
+    };
+    const eos_token = '<|im_end|>';
+    const added = { added_tokens: [{ id: 5, content: eos_token, special: true }] };
+    expect(await ends({ eos_token, added_tokens_decoder: { 3: { content: eos_token } } })).toEqual([2, 3]);
+    expect(await ends({ eos_token: { content: eos_token, lstrip: false } }, added)).toEqual([2, 5]);
+    const vocab = { model: { vocab: { a: 0, [eos_token]: 4 } } };
+    expect(await ends({ eos_token }, { added_tokens: [], ...vocab })).toEqual([2, 4]);
+    expect(await ends({ eos_token, added_tokens_decoder: { 2: { content: eos_token } } })).toEqual([2]);
+    expect(await ends({ eos_token, added_tokens_decoder: { 7: { content: eos_token } } })).toEqual([2]);
+    expect(await ends({ eos_token: '</s>' }, added)).toEqual([2]);
+    expect(await ends({ eos_token: null }, added)).toEqual([2]);
+    expect(await ends({ eos_token })).toEqual([2]);
   });
 
   it('reads llama3 scaling from rope_scaling and from rope_parameters', async () => {

@@ -15,6 +15,7 @@ import {
   generationSchema,
   supportedArchitectures,
 } from './config-schema.ts';
+import { tokenizerEndToken } from './end-token.ts';
 import { parseJson, pathOf, readJson, requireText } from './json-file.ts';
 
 const activations: Readonly<Record<string, Activation>> = {
@@ -24,8 +25,8 @@ const activations: Readonly<Record<string, Activation>> = {
 };
 
 /**
- * The architecture of a Hugging Face directory. Requires config.json; adds the end tokens of generation_config.json.
- * Throws ModelError.
+ * The architecture of a Hugging Face directory. Requires config.json; adds the end tokens of generation_config.json
+ * and of the tokeniser. Throws ModelError.
  */
 export async function readArchitecture(files: FileSource): Promise<Architecture> {
   const where = pathOf(files, 'config.json');
@@ -42,7 +43,10 @@ export async function readArchitecture(files: FileSource): Promise<Architecture>
   checkIds(named, config.vocab_size, where);
   const generated = [generation?.eos_token_id ?? []].flat();
   checkIds(generated, config.vocab_size, pathOf(files, 'generation_config.json'));
-  const eosTokenIds = [...new Set([config.eos_token_id ?? [], generated].flat())];
+  const own = await tokenizerEndToken(files);
+  // The model cannot generate an id outside its vocabulary.
+  const ends = own === null || own >= config.vocab_size ? [] : [own];
+  const eosTokenIds = [...new Set([config.eos_token_id ?? [], generated, ends].flat())];
   const gemma = family === 'gemma3';
   const biased = config.attention_bias && family !== 'mistral';
   return {
