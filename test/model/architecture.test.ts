@@ -169,6 +169,25 @@ describe('config.json', () => {
       { rope_parameters: { rope_theta: 5e5 } },
       /rope_parameters.rope_theta is 500000, but rope_theta is 10000/,
     ],
+    [
+      {
+        ...qwen3,
+        rope_parameters: { rope_type: 'default', rope_theta: 10_000 },
+        rope_scaling: { rope_type: 'linear', factor: 4 },
+      },
+      /rope_scaling and rope_parameters are both given, and differ: wanted one of them/,
+    ],
+    [
+      {
+        rope_parameters: { rope_type: 'default' },
+        rope_scaling: { rope_type: 'default', rope_theta: 1e6 },
+      },
+      /rope_scaling and rope_parameters are both given, and differ/,
+    ],
+    [
+      { rope_parameters: { rope_type: 'default' }, rope_scaling: { rope_type: 'yarn', factor: 4 } },
+      /rope_type 'yarn' is not supported/,
+    ],
     [{ sliding_window: 4096 }, /sliding_window 4096 is not supported in a Llama/],
     [
       { layer_types: ['sliding_attention'] },
@@ -281,10 +300,15 @@ describe('config.json', () => {
       full_attention: { rope_type: 'linear', factor: 8, rope_theta: 1e6 },
       sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
     };
-    expect(await read({ ...rest, ...gemma3, rope_parameters: byType })).toMatchObject({
-      ...linear,
-      slidingRope: local,
-    });
+    const hybrid = { ...linear, slidingRope: local };
+    expect(await read({ ...rest, ...gemma3, rope_parameters: byType })).toMatchObject(hybrid);
+    const withoutBases = {
+      full_attention: { rope_type: 'linear', factor: 8 },
+      sliding_attention: { rope_type: 'default' },
+    };
+    expect(await read({ ...rest, ...gemma3, rope_parameters: withoutBases })).toMatchObject(hybrid);
+    const twice = { rope_parameters: byType, rope_scaling: { type: 'linear', factor: 8 } };
+    expect(await read({ ...rest, ...gemma3, ...twice })).toMatchObject(hybrid);
   });
 
   it('of multimodal Gemma 3 gives its text model, with the class defaults for missing fields', async () => {

@@ -105,13 +105,15 @@ export function readRopes(
   where: string,
 ): Rope & { slidingRope: Rope | null } {
   const { rope_parameters: parameters, rope_theta: theta, rope_local_base_freq: local } = config;
+  checkGivenTwice(config, where);
+  const fullBase = family === 'gemma3' ? GEMMA3_THETA : DEFAULT_THETA;
   const has = (wanted: LayerAttention['kind']) => attention.some(({ kind }) => kind === wanted);
   const byType = parameters?.full_attention ?? parameters?.sliding_attention;
   if (byType) {
     const of = (type: Kind, base: number | null | undefined, baseName: string, needed: boolean) => {
       const rope = parameters?.[type];
-      if (rope)
-        return readRope(rope, base ?? null, baseName, DEFAULT_THETA, `rope_parameters.${type}`, where);
+      const otherwise = type === 'full_attention' ? fullBase : DEFAULT_THETA;
+      if (rope) return readRope(rope, base ?? null, baseName, otherwise, `rope_parameters.${type}`, where);
       if (!needed) return null;
       throw new ModelError(
         `${where}: rope_parameters has no ${type}, but some layers have that type: wanted one entry per layer type`,
@@ -121,14 +123,27 @@ export function readRopes(
     const sliding = of('sliding_attention', local, 'rope_local_base_freq', has('sliding'));
     return { ...(full ?? sliding!), slidingRope: has('sliding') ? sliding : null };
   }
-  const base = family === 'gemma3' ? GEMMA3_THETA : DEFAULT_THETA;
   const rope = parameters ?? config.rope_scaling ?? {};
   const name = parameters ? 'rope_parameters' : 'rope_scaling';
   return {
-    ...readRope(rope, theta ?? null, 'rope_theta', base, name, where),
+    ...readRope(rope, theta ?? null, 'rope_theta', fullBase, name, where),
     slidingRope:
       family === 'gemma3' && has('sliding') ? { ropeTheta: local ?? DEFAULT_THETA, ropeScaling: null } : null,
   };
+}
+
+/** Equal settings under both names are accepted. Otherwise versions of transformers differ in which they use. */
+function checkGivenTwice(
+  { rope_scaling: scaling, rope_parameters: parameters }: Config,
+  where: string,
+): void {
+  if (!scaling || !parameters) return;
+  const full = parameters.full_attention ?? parameters;
+  const [old, now] = [scaling, full].map((rope) => JSON.stringify(readScaling(rope, where)));
+  if (old === now && (scaling.rope_theta ?? full.rope_theta) === full.rope_theta) return;
+  throw new ModelError(
+    `${where}: rope_scaling and rope_parameters are both given, and differ: wanted one of them; remove the other`,
+  );
 }
 
 function readRope(
