@@ -1,4 +1,5 @@
 /** Form fields for settings. Each writes its setting when the user is done, not on every key press. */
+import '../styles/fields.css';
 import type { ComponentChildren } from 'preact';
 
 interface FieldProps {
