@@ -6,7 +6,7 @@ import { checkOneReader } from './generation/choices.ts';
 import { chatFormat, completionFormat, type Format, tokensFormat } from './generation/formats.ts';
 import { checkModel, type GenerationDeps, respond } from './generation/generation.ts';
 import { strategyOf, Targets } from './generation/strategy.ts';
-import { Admission } from './http/admission.ts';
+import type { Admission } from './http/admission.ts';
 import { baseApp, logError } from './http/base-app.ts';
 import { HttpError } from './http/http-error.ts';
 import { conversationIdOf, requestIdOf } from './http/ids.ts';
@@ -25,38 +25,37 @@ export interface AppOptions {
   version: string;
   /** Unix seconds, for GET /v1/models. */
   created: number;
-  /** Most requests that wait while others run. Default: 256. Not used for generation when `admission` is given. */
-  maxQueue?: number;
-  admission?: Admission;
+  /** Most text requests that wait while others run. */
+  maxQueue: number;
+  /** Limits generation. */
+  admission: Admission;
   /** Sampling parameters for requests that do not set them. */
-  defaults?: Partial<SamplingParams>;
+  defaults: Partial<SamplingParams>;
   /** Send kv_transfer_params in the last chunk of a stream. */
-  streamingKvParams?: boolean;
+  streamingKvParams: boolean;
   /** Key that requests must send in the Authorization header; null: no key is required. */
-  apiKey?: string | null;
+  apiKey: string | null;
   /** Also accepted as the key. */
-  adminKey?: string | null;
+  adminKey: string | null;
   /** Origins whose pages may send requests; '*': any. Empty: same origin only. */
-  corsOrigins?: readonly string[];
+  corsOrigins: readonly string[];
   /** Host names that requests may use, in addition to localhost and IP addresses. */
-  hosts?: readonly string[];
-  log?: ServerLog;
+  hosts: readonly string[];
+  log: ServerLog;
   /** Notified of every generation request. */
-  observer?: RequestObserver | null;
+  observer: RequestObserver;
   /** Injected failure for the next request, raised before its body is read; null: none. */
-  failure?: () => HttpError | null;
+  failure(): HttpError | null;
   /** Called for every response. */
-  answered?: (answered: Answered) => void;
+  answered(answered: Answered): void;
   /** Adds further routes. */
-  mount?: (app: Hono) => void;
+  mount(app: Hono): void;
 }
 
-const DEFAULT_MAX_QUEUE = 256;
-
 export function createApp(service: PortService, options: AppOptions): Hono {
-  const { log, corsOrigins = [], hosts = [] } = options;
+  const { version, created, maxQueue, admission, defaults, streamingKvParams, log, observer } = options;
+  const { apiKey, adminKey, corsOrigins, hosts } = options;
   const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
-  const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));
 
@@ -68,23 +67,19 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   app.get('/health', health);
   // SageMaker's name for it.
   app.on(['GET', 'POST'], '/ping', health);
-  app.get('/version', () => jsonResponse({ version: options.version }));
-  app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
+  app.get('/version', () => jsonResponse({ version }));
+  app.get('/v1/models', () => jsonResponse(modelList(service, created)));
   // Model names may contain slashes, as on Hugging Face.
   app.get('/v1/models/:model{.+}', (c) => {
     const id = c.req.param('model');
     checkModel(id, service);
-    return jsonResponse(modelList(service, options.created).data.find((model) => model.id === id)!);
+    return jsonResponse(modelList(service, created).data.find((model) => model.id === id)!);
   });
-  mountTextRoutes(app, service, options.maxQueue ?? DEFAULT_MAX_QUEUE);
+  mountTextRoutes(app, service, maxQueue);
 
   const deps: GenerationDeps = {
-    service,
-    admission: options.admission ?? new Admission(service.maxNumSeqs, options.maxQueue ?? DEFAULT_MAX_QUEUE),
-    observer: options.observer ?? null,
-    defaults: options.defaults ?? {},
-    streamingKvParams: options.streamingKvParams ?? true,
-    onEnd: (record) => log?.ended(service.name, record),
+    ...{ service, admission, observer, defaults, streamingKvParams },
+    onEnd: (record) => log.ended(service.name, record),
     onError: (error) => logError(log, error),
   };
   /** An engine never sees a request refused here, so the engine that holds blocks for it is notified from here. */
@@ -102,7 +97,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   };
   const generates = (path: string, read: (body: unknown) => ParsedRequest, format: Format) =>
     app.post(path, async (c) => {
-      const failure = options.failure?.();
+      const failure = options.failure();
       if (failure) throw failure;
       const body = await bodyOf(c);
       const host = c.req.header('Host');
@@ -121,7 +116,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   generates('/v1/completions', parseCompletion, completionFormat);
   generates('/inference/v1/generate', parseGenerate, tokensFormat);
 
-  options.mount?.(app);
+  options.mount(app);
   return app;
 }
 

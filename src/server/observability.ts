@@ -21,7 +21,7 @@ export interface Observability {
   mountMetrics(app: Hono, isOperator: (c: Context) => boolean): void;
   /** Routes for operators only: KV events (engine ports) and cache queries. */
   mountDetails(app: Hono): void;
-  observer: RequestObserver | null;
+  observer: RequestObserver;
   /** Called for each response of the port. */
   answered(answered: Answered): void;
   /** Ends every open event stream. */

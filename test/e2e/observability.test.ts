@@ -7,6 +7,7 @@ import { type Observability, observeEngine, observeRouter } from '../../src/serv
 import type { EngineService, RouterService } from '../../src/server/service.ts';
 import { parseExposition, sampleOf } from '../server/exposition.ts';
 import { model, post, text } from '../server/ports.ts';
+import { appOptions } from '../server/stub-app.ts';
 import { converse, generate, withCluster } from './cluster-fixture.ts';
 
 const common = {
@@ -42,7 +43,7 @@ function appOf(service: EngineService | RouterService, observability: Observabil
     observability.mountMetrics(app, () => true);
     observability.mountDetails(app);
   };
-  return { app: createApp(service, { version: '1', created: 0, mount }), close: observability.close };
+  return { app: createApp(service, appOptions(service, { created: 0, mount })), close: observability.close };
 }
 
 type Port = ReturnType<typeof portsOf>['p'];

@@ -10,13 +10,13 @@ import {
   type OperatorRule,
 } from '../../src/server/operator/operator.ts';
 import { asService, StubService } from './stub.ts';
-import { CHAT, hello, post, stubApp } from './stub-app.ts';
+import { CHAT, hello, noObserver, post, stubApp } from './stub-app.ts';
 
 /** Answers /metrics with `all` to the operator and `plain` to others. */
 const observability: Observability = {
   mountMetrics: (app, may) => void app.get('/metrics', (c) => c.text(may(c) ? 'all' : 'plain')),
   mountDetails: (app) => void app.post('/kv/query', (c) => c.text('queried')),
-  observer: null,
+  observer: noObserver,
   answered: () => {},
   close: () => {},
 };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createApp } from '../../src/server/app.ts';
 import type { PortService } from '../../src/server/service.ts';
+import { appOptions } from './stub-app.ts';
 
 const service = {
   kind: 'router',
@@ -10,8 +11,10 @@ const service = {
   unhealthy: () => null,
 } as unknown as PortService;
 
-const app = (changed: Partial<PortService> = {}) =>
-  createApp({ ...service, ...changed } as PortService, { version: '1.2.3', created: 1000 });
+const app = (changed: Partial<PortService> = {}) => {
+  const own = { ...service, ...changed } as PortService;
+  return createApp(own, appOptions(own, { version: '1.2.3', created: 1000 }));
+};
 
 describe('every port', () => {
   test.each([

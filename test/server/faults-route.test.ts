@@ -6,14 +6,20 @@ import { mountFaults, portFailure } from '../../src/server/operator/faults-route
 import { adminApp } from '../../src/server/operator/operator.ts';
 import { TestClock } from '../clock.ts';
 import { asService, StubService } from './stub.ts';
-import { CHAT, hello, post, stubApp } from './stub-app.ts';
+import { CHAT, hello, noObserver, post, stubApp } from './stub-app.ts';
 
 let board: FaultBoard;
 let admin: Hono;
 beforeEach(() => {
   board = new FaultBoard(new TestClock());
   const log = { access() {}, ended() {}, note() {}, error() {} };
-  const observability = { mountMetrics() {}, mountDetails() {}, observer: null, answered() {}, close() {} };
+  const observability = {
+    mountMetrics() {},
+    mountDetails() {},
+    observer: noObserver,
+    answered() {},
+    close() {},
+  };
   const ports = [{ service: asService(new StubService('engine')), observability }];
   admin = adminApp(ports, { adminKey: 'secret', version: '1', log });
   mountFaults(admin, board, () => ['prefill-0', 'decode-0']);

@@ -10,6 +10,7 @@ import type {
   ServedModel,
   TextTools,
 } from '../../src/server/service.ts';
+import { appOptions } from './stub-app.ts';
 
 export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSize: 512, eosTokenIds: [0] };
 
@@ -76,7 +77,7 @@ export function routerService(cluster: Partial<RouterService['cluster']>): Route
 }
 
 export function appOf(service: EngineService | RouterService, mount: (app: Hono) => void): Hono {
-  return createApp(service, { version: '1', created: 0, mount });
+  return createApp(service, appOptions(service, { created: 0, mount }));
 }
 
 export function post(app: Hono, path: string, body: unknown): Promise<Response> {

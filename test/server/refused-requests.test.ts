@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createLog } from '../../src/server/http/log.ts';
 import { adminApp } from '../../src/server/operator/operator.ts';
 import { asService, StubService } from './stub.ts';
-import { CHAT, hello, post, stubApp } from './stub-app.ts';
+import { CHAT, hello, noObserver, post, stubApp } from './stub-app.ts';
 
 const told = async (response: Response) =>
   ((await response.json()) as { error: { message: string; type: string } }).error;
@@ -77,7 +77,7 @@ const admin = (hosts?: readonly string[]) =>
         observability: {
           mountMetrics: () => {},
           mountDetails: () => {},
-          observer: null,
+          observer: noObserver,
           answered: () => {},
           close: () => {},
         },

@@ -24,7 +24,7 @@ import { TOKENS_BEFORE, tokenShown } from './token-shown.ts';
 export interface GenerationDeps {
   service: PortService;
   admission: Admission;
-  observer: RequestObserver | null;
+  observer: RequestObserver;
   /** Sampling parameters for requests that do not set them. */
   defaults: Partial<SamplingParams>;
   streamingKvParams: boolean;
@@ -58,7 +58,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   setMaxListeners(0, signal);
   const prompts = new Prompts(parsed.prompts.length);
   const leave = admission.enter(abort, choices.length);
-  deps.observer?.requested({ n: parsed.n, maxTokens: choices[0]!.sampling.maxTokens });
+  deps.observer.requested({ n: parsed.n, maxTokens: choices[0]!.sampling.maxTokens });
   const badWords = badWordsTokenIds(parsed.badWords, service.text, signal);
   // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
@@ -206,7 +206,7 @@ async function* pieceByPiece(
       },
     });
     for await (const piece of pieces) {
-      observer?.token(firstMs === null ? null : piece.atMs - lastMs);
+      observer.token(firstMs === null ? null : piece.atMs - lastMs);
       firstMs ??= piece.atMs;
       lastMs = piece.atMs;
       outputTokens++;
@@ -239,7 +239,7 @@ async function* pieceByPiece(
         reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
         maxTokens: choice.sampling.maxTokens,
       };
-      observer?.finished(record);
+      observer.finished(record);
       deps.onEnd(record);
     }
   }

@@ -10,8 +10,8 @@ import type { ServerLog } from './log.ts';
 import { responseFailed } from './request-signal.ts';
 
 /** Logs an error with its stack. */
-export function logError(log: ServerLog | undefined, error: unknown): void {
-  log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
+export function logError(log: ServerLog, error: unknown): void {
+  log.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
 /** All routes that match the path, for any method, including those with a parameter (/v1/models/:model{.+}). */
@@ -36,7 +36,7 @@ const EXPOSED = ['X-Request-Id', 'Retry-After', 'target-pod', 'prefill-target-po
 /** `port`: its name in the log; `answered`: called for every response. */
 export function baseApp(
   port: string,
-  log: ServerLog | undefined,
+  log: ServerLog,
   door: HostRules,
   answered: (answered: Answered) => void = () => {},
 ): Hono {
@@ -70,7 +70,7 @@ export function baseApp(
     const [known] = routesAt(app, path);
     // In FastAPI's notation: /v1/models/{model}.
     answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
-    log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
+    log.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
   app.use(checkHostAndOrigin(door));
   if (door.origins.length > 0) {
