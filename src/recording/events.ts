@@ -120,7 +120,10 @@ export const storeFiguresSchema = z.strictObject({
     .describe('null: memory only.'),
 });
 
-const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() });
+const moved = z.object({
+  ...{ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() },
+  tokens: count.optional(),
+});
 
 /** The part of a turn's report that the page shows. Not strict, so that recordings survive additions to the report. */
 const recordedTurnSchema = z.object({

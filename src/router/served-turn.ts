@@ -198,6 +198,7 @@ function summarise(transfers: readonly TransferResult[], throttled: boolean): Tr
     stages: done.length === 1 ? done[0]!.stages : sumOfStages(done),
   };
   if (streamed) summary.movingMs = movedMs;
+  if (done.some(({ tokens }) => tokens !== undefined)) summary.tokens = sum(({ tokens = 0 }) => tokens);
   return summary;
 }
 

@@ -15,9 +15,10 @@ export function turnReport(
   const { prompt, transfer } = result;
   const moved = (summary: TurnResult['transfer']['pToD']): TransferReport => {
     if (!summary) return nothing;
-    const { bytes, blocks, ms, movingMs, gbps, descriptors, throttled } = summary;
+    const { bytes, blocks, tokens, ms, movingMs, gbps, descriptors, throttled } = summary;
     const moving = movingMs === undefined ? {} : { moving_ms: movingMs };
-    return { bytes, blocks, ms, ...moving, gbps, descriptors, throttled };
+    const loaded = tokens === undefined ? {} : { tokens };
+    return { bytes, blocks, ...loaded, ms, ...moving, gbps, descriptors, throttled };
   };
   return {
     conversation_id: conversationId,

@@ -70,6 +70,8 @@ export interface GenerateRequest {
 export interface TransferSummary {
   bytes: number;
   blocks: number;
+  /** From a store only: tokens whose KV it was for. */
+  tokens?: number;
   ms: number;
   /** Streamed handover only: the part of ms in which its bytes were moving. */
   movingMs?: number;

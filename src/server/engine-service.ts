@@ -8,7 +8,6 @@ import { EngineDeadError, InternalError } from '../errors.ts';
 import { callWithTimeout } from '../fleet/call-with-timeout.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
-import { shareOfStore } from '../measure/spans/stored-tokens.ts';
 import { systemClock } from '../platform/clock.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
@@ -128,7 +127,7 @@ export class OneEngineService implements EngineService {
       { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
       { signal, stopped: stopping.signal },
     );
-    const read = { store: 0, engines: 0 };
+    const read = { storedTokens: 0 };
     const answer = readAnswer(counted(outputs, read), {
       decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens, after: promptTokenIds }),
       eosTokenIds: this.model.eosTokenIds,
@@ -148,25 +147,23 @@ export class OneEngineService implements EngineService {
       if (reason === 'abort') throw new HttpError(503, 'the server aborted the request: send it again');
       if (reason === 'error' || !prompt)
         throw new InternalError(`${requestId} ended without a prompt account`);
-      const storedTokens = shareOfStore(prompt.pulledTokens, read);
+      const storedTokens = Math.min(prompt.pulledTokens, read.storedTokens);
       const { kvTransferParams } = finish;
       yield { ...piece, final: { finishReason: reason, stopReason, prompt, storedTokens, kvTransferParams } };
     }
   }
 }
 
-/** Passes the outputs on. Sets `read` to the bytes read for the request before the last output. */
+/** Passes the outputs on. Sets `read` to the tokens loaded from a store for the request before the last output. */
 async function* counted(
   outputs: ReturnType<typeof requestOutputs>,
-  read: { store: number; engines: number },
+  read: { storedTokens: number },
 ): typeof outputs {
   for await (const received of outputs) {
-    if (received.output.finish) {
-      const sum = (results: typeof received.loads): number =>
-        sumOf(results, (result) => (result.outcome === 'done' ? result.bytes : 0));
-      read.store = sum(received.loads);
-      read.engines = sum(received.transfers);
-    }
+    if (received.output.finish)
+      read.storedTokens = sumOf(received.loads, ({ outcome, tokens = 0 }) =>
+        outcome === 'done' ? tokens : 0,
+      );
     yield received;
   }
 }

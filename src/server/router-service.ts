@@ -1,6 +1,5 @@
 /** The router on its port: conversations over all P and D engines, with failover when an engine fails. */
 import type { EngineCluster } from '../fleet/cluster.ts';
-import { shareOfStore } from '../measure/spans/stored-tokens.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
 import { HttpError } from './http/http-error.ts';
 import type {
@@ -52,8 +51,7 @@ export class ClusterService implements RouterService {
         continue;
       }
       const { finishReason, stopReason = null, prompt, transfer } = final;
-      const read = { store: transfer.storeToP?.bytes ?? 0, engines: transfer.dToP?.bytes ?? 0 };
-      const storedTokens = shareOfStore(prompt.pulledTokens, read);
+      const storedTokens = Math.min(prompt.pulledTokens, transfer.storeToP?.tokens ?? 0);
       if (finishReason === 'abort' || finishReason === 'error')
         throw new HttpError(503, 'the server aborted the request: send it again');
       yield { ...piece, final: { finishReason, stopReason, prompt, storedTokens, kvTransferParams: null } };

@@ -133,6 +133,8 @@ export interface TransferResult {
   movingMs: number | null;
   /** Time to post the READ, ms: vLLM's post time. */
   postMs: number;
+  /** For a load from a store: tokens whose KV it was for. The connector sets it; the transport knows only blocks. */
+  tokens?: number;
   stages: TransferStages;
 }
 

@@ -92,7 +92,9 @@ describe('a served turn', () => {
     const turn = served();
     turn.beginAttempt({ way: 'pull', prefill: p, decode: d });
     const toP = [moved({ wallMs: 2 }), moved({ outcome: 'failed' }), moved({ bytes: 0 })];
-    turn.record(heard('prefill', { prompt: account(2) }, { transfers: toP, loads: [moved({ wallMs: 0 })] }));
+    turn.record(
+      heard('prefill', { prompt: account(2) }, { transfers: toP, loads: [moved({ wallMs: 0, tokens: 40 })] }),
+    );
     const stages = { ...moved({}).stages, linkMs: 1.5 };
     const toD = [moved({ stages }), moved({ stages, movingMs: 1, wallMs: 6 })];
     turn.record(heard('decode', { prompt: account(4) }, { transfers: toD, loads: [moved({})] }));
@@ -130,7 +132,7 @@ describe('a served turn', () => {
       descriptors: 10,
     });
     expect(pToD!.stages).toMatchObject({ linkMs: 3, waitMs: 0 });
-    expect(storeToP).toMatchObject({ ms: 0, gbps: 0, throttled: false });
+    expect(storeToP).toMatchObject({ tokens: 40, ms: 0, gbps: 0, throttled: false });
     expect(storeToD).toMatchObject({ ms: 4, throttled: false });
 
     const report = turnReport('c', 2, result, ['x', 'y'], 'said');
@@ -143,7 +145,7 @@ describe('a served turn', () => {
       ...{ bytes: 4_000_000, blocks: 4, ms: 10, moving_ms: 5, gbps: 0.8, descriptors: 10, throttled: true },
     });
     expect(report.transfer.d_to_p).not.toHaveProperty('moving_ms');
-    expect(report.transfer.store_to_p).toMatchObject({ bytes: 2_000_000 });
+    expect(report.transfer.store_to_p).toMatchObject({ bytes: 2_000_000, tokens: 40 });
     expect(report.transfer.store_to_d).toMatchObject({ bytes: 2_000_000, ms: 4 });
     expect(report).not.toHaveProperty('routing');
   });

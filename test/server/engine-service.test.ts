@@ -1,12 +1,16 @@
-/** An engine that refuses a request on its own port is notified, so that the blocks which it names can be freed. */
+/** Requests on an engine's own port: refused ones, whose named blocks can be freed, and the account of served ones. */
 import { expect, it, vi } from 'vitest';
 import type { RefusedRequest } from '../../src/engine/kv-connector.ts';
+import type { RequestOutput } from '../../src/engine/types.ts';
 import { RequestError } from '../../src/errors.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
+import type { EngineClient } from '../../src/router/engine-client.ts';
+import { OutputStream } from '../../src/router/output-stream.ts';
 import { OneEngineService } from '../../src/server/engine-service.ts';
 import type { HostNames } from '../../src/server/host-names.ts';
 import { comeBack } from '../../src/server/http/http-error.ts';
 import type { GenerationRequest, ServedModel, TextTools } from '../../src/server/service.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
 
 const kvTransferParams = {
   ...{ do_remote_prefill: true, remote_engine_id: 'prefill-0', remote_request_id: 'r' },
@@ -14,8 +18,8 @@ const kvTransferParams = {
   ...{ remote_num_tokens: 3, remote_token_ids: [1, 2, 3] },
 };
 
-/** The service of decode-0, with peer prefill-0; to encode a text fails with `failure`. */
-function service(failure: Error = new RequestError('no')) {
+/** The service of decode-0, with peer prefill-0; to encode a text fails with `failure`, and `submit` serves a request. */
+function service(failure: Error = new RequestError('no'), submit?: EngineClient['submit']) {
   const told: RefusedRequest[] = [];
   const engine = {
     ...{ name: 'decode-0', engineId: 'decode-0', ended: null },
@@ -26,7 +30,10 @@ function service(failure: Error = new RequestError('no')) {
   };
   const peer = { name: 'prefill-0', engineId: 'prefill-0', address: { host: 'h', port: 1 } };
   const settings = { maxNumSeqs: 4, connector: { loadFailurePolicy: 'fail' } };
-  const cluster = { engines: [engine, peer], settings, members: { isLeaving: () => false } };
+  const tokenizer = { streamDecoder: () => decoder };
+  const members = { isLeaving: () => false };
+  const cluster = { engines: [engine, peer], settings, members, text: { tokenizer } };
+  const decoder = { push: () => '', end: () => '' };
   const text = { encode: () => Promise.reject(failure) };
   const model = { names: ['m'], maxModelLen: 64, vocabSize: 10, eosTokenIds: [] };
   const one = new OneEngineService(
@@ -36,6 +43,7 @@ function service(failure: Error = new RequestError('no')) {
     text as unknown as TextTools,
     { has: () => true, noteHost() {} } as unknown as HostNames,
     () => {
+      if (submit) return { engineId: 'decode-0', submit } as unknown as EngineClient;
       throw new Error('no engine is to be asked');
     },
   );
@@ -94,4 +102,22 @@ it('resetting the prefix cache of a stuck engine fails with 503 after a second',
   } finally {
     vi.useRealTimers();
   }
+});
+
+it('tells the tokens that came from a store apart from those pulled from an engine, whatever their bytes', async () => {
+  const { one } = service(undefined, async ({ requestId }) => {
+    const stream = new OutputStream(requestId);
+    stream.transfers.push({ ...emptyResult('done', '', 1), bytes: 900 });
+    stream.loads.push({ ...emptyResult('done', '', 1), bytes: 100, tokens: 32 });
+    stream.loads.push({ ...emptyResult('failed', '', 1), tokens: 8 });
+    const prompt = { promptTokens: 50, localHitTokens: 0, pulledTokens: 48, computedTokens: 2, noPull: null };
+    const token = { tokenId: 1, logitsDigest: '', logits: null };
+    const finish = { reason: 'length', error: null, kvTransferParams: null, numPreemptions: 0 } as const;
+    const times = { arrivalMs: 0, queuedMs: 0, scheduledMs: 0 };
+    stream.push({ requestId, tokens: [token], prompt, finish, times } as unknown as RequestOutput, 1);
+    return stream;
+  });
+  const request = { ...asked, prompt: { kind: 'tokens', tokenIds: [1, 2] }, kvTransferParams: null };
+  const { value } = await one.generate(request as GenerationRequest).next();
+  expect(value!.final).toMatchObject({ prompt: { pulledTokens: 48 }, storedTokens: 32 });
 });

@@ -1,7 +1,10 @@
 /** Simulated fleets of a model with sliding windows in some layers. */
 import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
+import { storedTokens } from '../../src/measure/spans/stored-tokens.ts';
+import { turnReport } from '../../src/router/turn-report.ts';
 import { NAMED_COSTS } from '../../src/simulate/costs/published.ts';
 import type { StepPlace, StepShape } from '../../src/simulate/costs/types.ts';
 import { greedy, simulated, turn } from './simulated.ts';
@@ -42,6 +45,28 @@ describe('a simulated model with sliding windows', () => {
       latencyMs.push(turned.latencyMs - ttftMs);
     }
     expect(latencyMs[1]).toBeCloseTo(latencyMs[0]!, 9);
+  });
+
+  it("reports how many of a turn's tokens came from a store, though their bytes differ from those pulled", async () => {
+    const connector = {
+      name: 'MultiConnector',
+      multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+      offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
+    } as const;
+    const options = { prefill: { numBlocks: 200, enablePrefixCaching: false } };
+    const cluster = simulated({ storeSlots: 100, connector, options }, {}, { groups });
+    const result = await cluster.run(
+      (async () => {
+        const first = await turn(cluster, { ...ask('a'), sampling: greedy(100) });
+        await cluster.clock.sleep(60_000);
+        const promptTokenIds = [...prompt, ...first.outputTokenIds, ...prompt.slice(0, 30)];
+        return turn(cluster, { ...ask('a'), promptTokenIds });
+      })(),
+    );
+    const { loadedTokens } = cluster.engines[0]!.connector!.store!.counters;
+    const report = turnReport('a', 2, result, [], null);
+    expect(loadedTokens).toBe(320);
+    expect([storedTokens(report), report.pulled_tokens]).toEqual([loadedTokens, 419]);
   });
 
   it('has its TTFT predicted by the bytes that move', async () => {

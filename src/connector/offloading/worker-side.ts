@@ -279,6 +279,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       .catch((error: unknown) => emptyResult('failed', String(error), 0));
     const endedMs = clock.now();
     result.wallMs = endedMs - startedMs;
+    result.tokens = numTokens;
     this.#count(result, numTokens, twice);
     onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs: startedMs, endedMs, result });
     const invalidBlockIds = this.#bytesOf.map((_, each) =>

@@ -16,6 +16,7 @@ const transferSchema = z
   .strictObject({
     bytes: count.describe('Bytes copied out of the shared slab.'),
     blocks: count.describe('KV blocks moved.'),
+    tokens: count.optional().describe('From a store only: tokens whose KV it was for.'),
     ms: ms.describe(
       "From posting the READ to the notification, milliseconds; for a streamed handover this includes P's prefill.",
     ),
