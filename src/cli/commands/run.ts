@@ -12,13 +12,14 @@ import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
 import { compareWindows, lacksForAllKv } from '../../lab/windows.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
-import type { RunReport } from '../../measure/schemas/report.ts';
+import type { Report, RunReport } from '../../measure/schemas/report.ts';
+import type { WindowsReport } from '../../measure/schemas/windows-report.ts';
 import { TimelineKeeper } from '../../measure/spans/turn-timeline.ts';
 import { LogitKeeper } from '../../measure/summaries/comparison.ts';
 import { withoutAudited } from '../../measure/summaries/summary.ts';
 import { sumOf } from '../../sum.ts';
 import type { Conversation } from '../../workload/types.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
@@ -132,37 +133,23 @@ async function run(
     // A second run with every kernel timed; its other measurements are discarded.
     const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
     const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
-    const windowed = runs.at(-1)!;
-    const compares = hasWindows(served.settings);
-    const lacks =
-      compares && lacksForAllKv(served.settings, windowed.turns, longestAnswer(config, conversations));
-    if (lacks) progress.line(`no comparison run with all KV kept: it needs ${lacks}`);
-    const windows =
-      compares && !lacks
-        ? await compareWindows(served, windowed, () => {
-            progress.line('running again with all KV kept, for comparison');
-            return serve(last, again);
-          })
-        : null;
+    const windows = await windowsOf(
+      served,
+      runs.at(-1)!,
+      longestAnswer(config, conversations),
+      progress,
+      () => serve(last, again),
+    );
     const integrity = await finalIntegrity(cluster);
     const timed = withoutAudited(runs);
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
-    const tables = textOutput(config, deps);
-    // Needed only at the end, so loaded late.
-    const [{ printReport }, { ownChecksPass }] = await Promise.all([
-      import('../run/run-output.ts'),
-      import('../../report/checks.ts'),
-    ]);
-    printReport(report, conversations, tables, deps.color);
-    if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
-    if (config.profile) {
-      const lines = profile ? profileLines(profile, plainStyle) : wrap(NO_TIMESTAMPS, WIDTH);
-      tables.write(`\n${lines.join('\n')}\n`);
-    }
+    await print(report, conversations, config, gantt, deps);
     const asserted = await outputs.finish(report);
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
+    // Needed only at the end, so loaded late.
+    const { ownChecksPass } = await import('../../report/checks.ts');
     return ownChecksPass(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
@@ -173,6 +160,44 @@ async function run(
     // After closing: a hanging engine would not answer before.
     await recording?.write().catch(() => {});
   }
+}
+
+/** What the windows saved, against a run `again` with all KV kept; null: there are none, or no room to keep all. */
+async function windowsOf(
+  cluster: Cluster,
+  windowed: RunReport,
+  longestAnswer: number,
+  progress: Progress,
+  again: () => Promise<RunReport>,
+): Promise<WindowsReport | null> {
+  if (!hasWindows(cluster.settings)) return null;
+  const lacks = lacksForAllKv(cluster.settings, windowed.turns, longestAnswer);
+  if (lacks) {
+    progress.line(`no comparison run with all KV kept: it needs ${lacks}`);
+    return null;
+  }
+  return compareWindows(cluster, windowed, () => {
+    progress.line('running again with all KV kept, for comparison');
+    return again();
+  });
+}
+
+/** The report's tables, then the --gantt and --profile ones. */
+async function print(
+  report: Report,
+  conversations: readonly Conversation[],
+  config: RunConfig,
+  gantt: readonly string[],
+  deps: CliDeps,
+): Promise<void> {
+  // Needed only at the end, so loaded late.
+  const { printReport } = await import('../run/run-output.ts');
+  const tables = textOutput(config, deps);
+  printReport(report, conversations, tables, deps.color);
+  if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
+  if (!config.profile) return;
+  const lines = report.profile ? profileLines(report.profile, plainStyle) : wrap(NO_TIMESTAMPS, WIDTH);
+  tables.write(`\n${lines.join('\n')}\n`);
 }
 
 /** Collectors for a mode, in addition to its report. */
