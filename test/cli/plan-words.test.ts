@@ -1,6 +1,6 @@
 /** What a plan says about its certainty. */
 import { expect, it } from 'vitest';
-import { certaintyOf } from '../../src/cli/plan/words.ts';
+import { answerOf, certaintyOf } from '../../src/cli/plan/words.ts';
 import type { PlanReport } from '../../src/measure/schemas/plan-report.ts';
 
 const planOf = (
@@ -40,4 +40,22 @@ it('an uncertain plan advises a longer --sample, or --seeds unless it is for a t
   expect(certaintyOf(planOf(unsure, 5))).toEqual([
     expect.stringContaining('A longer --sample would narrow it.'),
   ]);
+});
+
+it('a plan without a fleet says so if more requests failed than missed either limit', () => {
+  const row = (met: boolean, failed: number) => ({
+    ...{ prefill: 1, decode: 1, rolesets: 1, routing: 'mooncake', mode: 'unidirectional', threshold: null },
+    ...{ placement: 'pooled', store_bytes: null, requests_per_second: 5, share: 0.5, met, counted: 160 },
+    ...{ verdict: 'STABLE', missed: { ttft: 20, tpot: 0, failed }, ttft_ms: null, tpot_ms: null },
+  });
+  const answer = (closest: object, idle: object) =>
+    answerOf({
+      ...planOf({ counted: 1, counted_ms: 1 }),
+      ...{ chosen: null, closest, idle },
+      searched: {},
+    } as PlanReport);
+  const said = '60 of 160 requests failed: kvferry simulate with this fleet lists the errors.';
+  expect(answer(row(false, 60), row(true, 0))).toContain(said);
+  expect(answer(row(false, 0), row(false, 60))).toContain(said);
+  expect(answer(row(false, 10), row(true, 0))).not.toContain('failed');
 });

@@ -12,7 +12,7 @@ async function served() {
   const collector = new Collector();
   await cluster.run(
     (async () => {
-      collector.arrives('a');
+      collector.arrives('a', 0);
       collector.ends(0, await turn(cluster, request));
     })(),
   );
@@ -27,7 +27,7 @@ describe('the checks after a run', () => {
 
   it('fail if a request never ended', async () => {
     const { cluster, collector } = await served();
-    collector.arrives('b');
+    collector.arrives('b', 0);
     await expect(checkRun(cluster, collector)).rejects.toThrow(
       '2 requests arrived, 1 succeeded, 0 failed: 1 are missing',
     );
@@ -36,7 +36,7 @@ describe('the checks after a run', () => {
   it('fail if the last token of a request came before its first', async () => {
     const { cluster, collector } = await served();
     const result = await cluster.run(turn(cluster, { ...request, conversationId: 'b' }));
-    collector.arrives('b');
+    collector.arrives('b', 0);
     collector.ends(0, { ...result, latencyMs: result.ttftMs / 2 });
     await expect(checkRun(cluster, collector)).rejects.toThrow('had its first token after');
   });
@@ -49,8 +49,8 @@ describe('the checks after a run', () => {
 
   it('fail if a conversation has two turns at once', () => {
     const collector = new Collector();
-    collector.arrives('a');
-    expect(() => collector.arrives('a')).toThrow('two turns of a are under way');
+    collector.arrives('a', 0);
+    expect(() => collector.arrives('a', 0)).toThrow('two turns of a are under way');
   });
 
   it('fail if the same seed gave different results', async () => {

@@ -52,7 +52,7 @@ describe('the times of a request', () => {
     const { cluster, collector } = await served(engineWith(100), atOnce([]));
     const add = (latencyMs: number, outputTokens: number): void => {
       const conversationId = `c${outputTokens}`;
-      collector.arrives(conversationId);
+      collector.arrives(conversationId, 0);
       const prompt = { promptTokens: 1, localHitTokens: 0, pulledTokens: 0, computedTokens: 1 };
       const outputTokenIds = Array.from({ length: outputTokens }, () => 8);
       const result = { conversationId, turn: 1, ttftMs: 50, latencyMs, prompt, outputTokenIds, transfer: {} };

@@ -16,7 +16,7 @@ import { fleetOptions, simulated } from './simulated.ts';
 function run(ttfts: readonly number[], pulledTokens = 10, decode: string | null = null): Collector {
   const collector = new Collector({ keyed: true });
   ttfts.forEach((ttftMs, i) => {
-    collector.arrives(`c${i}`);
+    collector.arrives(`c${i}`, 100 * i);
     collector.ends(100 * i, {
       conversationId: `c${i}`,
       turn: 1,

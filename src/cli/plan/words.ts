@@ -70,6 +70,12 @@ function nothingOf({ closest, idle, slo, searched, goal }: PlanReport): string {
 
 const quantile = (of: PlanRow['ttft_ms']): string => (of ? `${formatMs(of.p90)} ms` : 'unknown');
 
+/** A sentence if more requests failed than missed either limit. */
+const failuresOf = ({ missed: { ttft, tpot, failed }, counted }: PlanRow): string | null =>
+  failed > Math.max(ttft, tpot)
+    ? `${failed} of ${plural(counted, 'request')} failed: kvferry simulate with this fleet lists the errors.`
+    : null;
+
 function whyOf(
   closest: PlanRow,
   idle: PlanRow | null,
@@ -77,10 +83,12 @@ function whyOf(
   goal: PlanReport['goal'],
 ): string {
   if (idle && !idle.met)
-    return `More engines do not help: even with almost no load only ${formatPercent(idle.share)} meet it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. Relax the SLO, or use faster engines (--costs).`;
+    return `More engines do not help: even with almost no load only ${formatPercent(idle.share)} meet it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. ${failuresOf(idle) ?? 'Relax the SLO, or use faster engines (--costs).'}`;
   const way = goal.kind === 'fewest' ? 'raise --max-engines, or lower the rate' : 'give more --engines';
   if (closest.verdict === 'OVERLOADED')
     return `OVERLOADED: requests arrive far faster than they are served; ${way}.`;
+  const failures = failuresOf(closest);
+  if (failures) return failures;
   const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
   return worse === null ? '' : `At low load the SLO is met: ${way}.`;
 }

@@ -53,7 +53,7 @@ async function servedTurn(
   const { clock } = cluster;
   const { conversationId } = request;
   const startMs = clock.now();
-  collector.arrives(conversationId);
+  collector.arrives(conversationId, startMs);
   try {
     for await (const { final } of cluster.generate(Object.assign({ onlyEnd: true }, request))) {
       if (!final) continue;
@@ -159,7 +159,7 @@ function tokenIdsOf(content: BenchConversation['turns'][number]['content']): rea
 
 /** Records turns that only warm up; their failures count. */
 const warmingUp = (collector: Collector): Counting => ({
-  arrives: (conversationId) => collector.arrives(conversationId),
+  arrives: (...arrived) => collector.arrives(...arrived),
   ends: (startMs, { conversationId, latencyMs }) => collector.warmedUp(conversationId, startMs + latencyMs),
   fails: (...failed) => collector.fails(...failed),
   conversationEnds() {},

@@ -248,14 +248,18 @@ function countRun(
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
   const countedMs = untilMs - fromMs;
   const batches = Array.from({ length: BATCHES }, (): Batch => ({ counted: 0, good: 0 }));
-  // Requests without a result have failed if the run was given up; otherwise they do not count.
-  const failed = run.stopped ? collector.arrived - collector.count : collector.failed;
-  const missed = { ttft: 0, tpot: 0, failed };
+  const missed = { ttft: 0, tpot: 0, failed: 0 };
+  /** The batch of a request that arrived then; null: it does not count. */
+  const batchAt = (startMs: number): Batch | null => {
+    const sinceMs = startMs - fromMs;
+    if (sinceMs < 0 || sinceMs > countedMs) return null;
+    return batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(countedMs, 1e-9)))]!;
+  };
   const [ttfts, tpots]: [number[], number[]] = [[], []];
   const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
   for (let i = 0; i < collector.count; i++) {
-    const sinceMs = starts[i]! - fromMs;
-    if (sinceMs < 0 || sinceMs > countedMs) continue;
+    const batch = batchAt(starts[i]!);
+    if (!batch) continue;
     const ttftMs = firsts[i]!;
     const tpotMs = collector.tpotMs(i);
     ttfts.push(ttftMs);
@@ -263,15 +267,16 @@ function countRun(
     const late = { ttft: ttftMs > (slo.ttftMs ?? Infinity), tpot: (tpotMs ?? 0) > (slo.tpotMs ?? Infinity) };
     if (late.ttft) missed.ttft++;
     if (late.tpot) missed.tpot++;
-    const batch =
-      batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(countedMs, 1e-9)))]!;
     batch.counted++;
     if (!late.ttft && !late.tpot) batch.good++;
   }
-  // The arrival times of failed requests are unknown: all of them count, spread over the batches.
-  batches.forEach((batch, i) => {
-    batch.counted += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
-  });
+  // Requests without a result have failed if the run was given up; otherwise they do not count.
+  for (const startMs of run.stopped ? [...collector.failedMs, ...collector.openMs] : collector.failedMs) {
+    const batch = batchAt(startMs);
+    if (!batch) continue;
+    batch.counted++;
+    missed.failed++;
+  }
   const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
   const due = dueIn(fromMs, untilMs);
   return { batches, missed, ttfts, tpots, due, countedMs, score, verdict, busy: busyOf(cluster) };

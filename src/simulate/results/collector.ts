@@ -67,9 +67,10 @@ export class Collector {
   readonly keys: string[] | null;
   readonly routed: (RoutedTurn | null)[] = [];
   #columns: ServedColumns;
-  #failed = 0;
-  /** Conversations with a turn under way. */
-  readonly #open = new Set<string>();
+  /** When each failed request had arrived, ms. */
+  readonly #failedMs: number[] = [];
+  /** Conversations with a turn under way, and when that arrived, ms. */
+  readonly #open = new Map<string, number>();
   /** Conversations whose turns underWayEnd() waits for; null: it was not called. */
   #waited: { ids: Set<string>; resolve: () => void } | null = null;
 
@@ -80,17 +81,26 @@ export class Collector {
   }
 
   get open(): number {
-    return this.arrived - this.count - this.#failed;
+    return this.arrived - this.count - this.failed;
   }
 
   get failed(): number {
-    return this.#failed;
+    return this.#failedMs.length;
+  }
+
+  /** When the failed requests had arrived, and those under way, ms. */
+  get failedMs(): readonly number[] {
+    return this.#failedMs;
+  }
+
+  get openMs(): readonly number[] {
+    return [...this.#open.values()];
   }
 
   /** A turn arrives. Throws InternalError if the conversation's turn before it has not ended. */
-  arrives(conversationId: string): void {
+  arrives(conversationId: string, atMs: number): void {
     invariant(!this.#open.has(conversationId), () => `two turns of ${conversationId} are under way`);
-    this.#open.add(conversationId);
+    this.#open.set(conversationId, atMs);
     this.arrived++;
   }
 
@@ -131,7 +141,7 @@ export class Collector {
 
   /** Resolves when all turns have ended that are under way now. Call it once. */
   underWayEnd(): Promise<void> {
-    const waited = new Set(this.#open);
+    const waited = new Set(this.#open.keys());
     if (waited.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#waited = { ids: waited, resolve };
@@ -139,8 +149,8 @@ export class Collector {
   }
 
   fails(conversationId: string, message: string, atMs: number): void {
+    this.#failedMs.push(this.#open.get(conversationId)!);
     this.#turnEnded(conversationId);
-    this.#failed++;
     this.lastEndMs = Math.max(this.lastEndMs, atMs);
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
   }

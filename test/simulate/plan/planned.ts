@@ -37,13 +37,17 @@ export const evenTrace = (requests: number, perSecond: number, outputTokens = 4)
     outputTokens,
   );
 
-/** The same at these times. */
-export function traceAt(timesMs: readonly number[], outputTokens = 4): PlannedLoad {
+/** The same at these times, with prompts of `tokensOf` tokens. */
+export function traceAt(
+  timesMs: readonly number[],
+  outputTokens = 4,
+  tokensOf: (index: number) => number = () => TOKENS,
+): PlannedLoad {
   const turns = timesMs.map((ms, index) => ({
     ...{ index, line: index + 1, conversationId: `c${index}`, turn: 1 },
     arrival: { kind: 'at', ms } as const,
-    ...{ inputTokens: TOKENS, outputTokens },
-    prompt: [{ key: index, from: 0, length: TOKENS }],
+    ...{ inputTokens: tokensOf(index), outputTokens },
+    prompt: [{ key: index, from: 0, length: tokensOf(index) }],
     answer: [{ key: 1_000_000 + index, from: 0, length: outputTokens }],
   }));
   return traceLoad(turns, new TraceTokens(500, 1));

@@ -6,6 +6,7 @@ import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
 import { Front, firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
+import { sum } from '../../../src/sum.ts';
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
 
@@ -153,6 +154,20 @@ it('a trial that is stopped early counts as overloaded, even if no request has e
   const outcome = await trials.run({ candidate, perSecond: rate, sample: requests });
   expect(trials.requests).toBeLessThan(requests);
   expect(outcome).toMatchObject({ share: 0, ttftMs: null, verdict: 'OVERLOADED', met: false });
+});
+
+it.each([
+  ['in the warm-up do not count', 0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
+  ['after it count in the batch in which they arrived', 80, [0, 0, 0, 0, 0, 0, 0, 3, 7, 0]],
+])('requests that fail %s', async (_, first, inBatches) => {
+  // Ten are longer than the context. The first fifth of the time is the warm-up.
+  const times = Array.from({ length: 100 }, (_, i) => 200 * (i + 1));
+  const load = traceAt(times, 4, (i) => (i >= first && i < first + 10 ? 5000 : 100));
+  const { trials, space } = searchOf(load, slo(250));
+  const candidate = { ...firstPolicy(space), prefill: 1, decode: 1 };
+  const { missed, counted, due, batches } = await trials.run({ candidate, perSecond: 5, sample: 100 });
+  expect([missed.failed, counted, due]).toEqual([sum(inBatches), 81, 81]);
+  expect(batches.map((batch) => batch.counted - batch.good)).toEqual(inBatches);
 });
 
 /** Trials in which it is known what each candidate sustains, requests a second. */
