@@ -3,7 +3,7 @@ import { main } from '../../src/cli/app.ts';
 import { calibrationDocument } from '../../src/cli/calibrate/calibrate-document.ts';
 import { calibrationLines } from '../../src/cli/calibrate/calibrate-output.ts';
 import { plainStyle } from '../../src/cli/output/table.ts';
-import { costProfileSchema } from '../../src/config/cost-profile.ts';
+import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
 import { reportSchema } from '../../src/measure/schemas/report.ts';
 import { type FakeWorld, fakeWorld } from './fake.ts';
 import type { FakeTroubles } from './fake-cluster.ts';
@@ -72,6 +72,28 @@ describe('kvferry calibrate', () => {
     const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
     const quick = { ...profile, pull: { ...profile.pull, ms_per_byte: 4.5e-7 } };
     expect(calibrationLines(quick, [], null, plainStyle).join('\n')).toContain('(2,222 MB/s)');
+  });
+
+  it('prices tokens by what groups use of their blocks, and without windowed groups beyond the windows', async () => {
+    const { world } = await kvferry('calibrate c.json');
+    const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    const cost = { fixed_ms: 1, ms_per_byte: 0.001, samples: 9 };
+    const windowed: CostProfile = {
+      ...{ ...profile, block_size: 16, block_bytes: 1600, pull: { ...profile.pull, ms_per_byte: 0.002 } },
+      kv_cache_groups: [
+        { kind: 'sliding', window: 64 },
+        { kind: 'sliding', window: 64, filled: 0.75 },
+        { kind: 'full', filled: 0.25 },
+      ],
+      store: { load: cost, save: cost, folder_read: cost },
+    };
+    const lines = calibrationLines(windowed, [], null, plainStyle);
+    const text = lines.join(' ').replace(/\s+/g, ' ');
+    const price = (name: string) => text.match(new RegExp(`${name} [^+]* \\+ (.*?) \\(`))![1];
+    expect(price('a pull')).toBe('0.400 ms per token, 0.0500 ms beyond the windows');
+    for (const name of ['a load', 'a save', 'its folder'])
+      expect(price(name)).toBe('0.200 ms per token, 0.0250 ms beyond the windows');
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   });
 
   it.each([

@@ -1,5 +1,6 @@
 /** What `kvferry calibrate` prints: costs, quality of the fit, expected loss by threshold, and the policy check. */
 import type { CostProfile } from '../../config/cost-profile.ts';
+import { filledBytes } from '../../engine/kv-cache-spec.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../../lab/fit-costs.ts';
 import type { PolicyCheck } from '../../lab/policy-check.ts';
 import {
@@ -12,8 +13,12 @@ import {
 } from '../../measure/format.ts';
 import { left, right, type Verdict } from '../../report/document.ts';
 import { THROTTLED } from '../../report/verdict.ts';
+import { sumOf } from '../../sum.ts';
 import { fill, WIDTH, wrap } from '../output/format.ts';
 import { renderTable, type TableStyle } from '../output/table.ts';
+
+/** Width of the costs' names. */
+const NAMES = 11;
 
 export function calibrationLines(
   profile: CostProfile,
@@ -25,7 +30,9 @@ export function calibrationLines(
   return [
     ...wrap(measuredOn(profile), WIDTH),
     '',
-    ...costRows(profile).map(([name, text]) => `${fill(name, 11)}${text}`),
+    ...costRows(profile).flatMap(([name, text]) =>
+      wrap(text, WIDTH - NAMES).map((line, i) => `${fill(i === 0 ? name : '', NAMES)}${line}`),
+    ),
     '',
     ...wrap(`${recommendation(profile)}.`, WIDTH),
     ...(doubt ? wrap(doubt.text, WIDTH) : []),
@@ -40,17 +47,13 @@ export const measuredOn = ({ model, adapter, link, block_size, fit }: CostProfil
 
 /** The fitted costs, as names and texts. */
 export function costRows(profile: CostProfile): [string, string][] {
-  const { pull, prefill, fit, block_bytes, block_size, kv_cache_groups: groups } = profile;
-  const ofGroup = (pull.ms_per_byte * block_bytes) / block_size;
-  const whole = groups.filter(({ kind }) => kind === 'full').length;
-  const perToken = ofGroup * groups.length;
-  const beyond = whole < groups.length ? `, ${formatFigures(ofGroup * whole)} ms beyond the windows` : '';
+  const { pull, prefill, fit } = profile;
   const rate =
     pull.ms_per_byte > 0 ? `${formatFigures(1 / pull.ms_per_byte / 1000)} MB/s` : 'too fast to measure';
   return [
     [
       'a pull',
-      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${formatFigures(perToken)} ms per token${beyond} (${rate})`,
+      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken(pull.ms_per_byte, profile)} (${rate})`,
     ],
     [
       'a prefill',
@@ -65,10 +68,22 @@ export function costRows(profile: CostProfile): [string, string][] {
   ];
 }
 
-/** Costs of a store's tiers. A store keeps every KV cache group in full. */
-function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: CostProfile) {
+/** What moving a token takes. Of windowed groups, a pull and a store move no more than the last window. */
+function perToken(
+  msPerByte: number,
+  { block_bytes, block_size, kv_cache_groups: groups }: CostProfile,
+): string {
+  const msOf = (some: CostProfile['kv_cache_groups']) =>
+    formatFigures((msPerByte * sumOf(some, (spec) => filledBytes(spec, block_bytes))) / block_size);
+  const whole = groups.filter(({ kind }) => kind === 'full');
+  const beyond = whole.length < groups.length ? `, ${msOf(whole)} ms beyond the windows` : '';
+  return `${msOf(groups)} ms per token${beyond}`;
+}
+
+/** Costs of a store's tiers. */
+function storeRows(profile: CostProfile) {
+  const { store } = profile;
   if (!store) return [];
-  const tokenBytes = (groups.length * block_bytes) / block_size;
   const tiers = [
     ['a load', store.load],
     ['a save', store.save],
@@ -76,9 +91,9 @@ function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: 
   ] as const;
   return tiers.flatMap(([name, cost]): [string, string][] => {
     if (!cost) return [];
-    const perToken = formatFigures(cost.ms_per_byte * tokenBytes);
+    const { fixed_ms, ms_per_byte, samples } = cost;
     return [
-      [name, `${formatMs(cost.fixed_ms)} ms + ${perToken} ms per token (${plural(cost.samples, 'sample')})`],
+      [name, `${formatMs(fixed_ms)} ms + ${perToken(ms_per_byte, profile)} (${plural(samples, 'sample')})`],
     ];
   });
 }
