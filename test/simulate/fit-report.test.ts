@@ -3,6 +3,7 @@ import type { BenchSample } from '../../src/measure/schemas/bench-mode-schema.ts
 import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
 import { fitReport } from '../../src/simulate/costs/fit-report.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { greedy, simulated, turn } from './simulated.ts';
 
 const TRUE = { fixed: 4, token: 0.5, context: 0.0001, decode: 2, rest: 30 };
 
@@ -151,6 +152,23 @@ describe('costs fitted to a report', () => {
     const alone = fitReport(of('unidirectional'), 'r.json', 1);
     expect(fitReport(of('unidirectional', 'decode-local', 'monolithic'), 'r.json', 1)).toEqual(alone);
     expect(fitReport(of('monolithic'), 'r.json', 1).file.reply_ms).toBeLessThan(alone.file.reply_ms);
+  });
+
+  it('give an engine that serves alone the TTFT that was reported', async () => {
+    // 80 ms and 0.1 ms a token; 20 ms a token that is generated.
+    const list = samples(20, 1e6).map((sample) => {
+      const ttft_ms = 80 + 0.1 * sample.input_num_tokens;
+      return { ...sample, ttft_ms, tpot_ms: 20, latency_ms: ttft_ms + 50 * 20 };
+    });
+    const report = reportOf([]);
+    report.experiments = { a: { modes: { monolithic: { mode: 'monolithic', samples: list } } } } as never;
+    const costs = linearCosts(fitReport(report, 'r.json', 1).file);
+    const cluster = simulated({ options: { mode: 'monolithic', maxNumBatchedTokens: 2048 } }, costs);
+    const promptTokenIds = Array.from({ length: 1000 }, (_, i) => 8 + (i % 400));
+    const request = { conversationId: 'a', promptTokenIds, sampling: greedy(3) };
+    const { ttftMs, tpotMs } = await cluster.run(turn(cluster, request));
+    expect(ttftMs).toBeCloseTo(180);
+    expect(tpotMs).toBeCloseTo(20);
   });
 
   it('count requests that pulled among those that decode at the same time', () => {

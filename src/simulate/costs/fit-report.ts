@@ -33,7 +33,7 @@ const LEAST_SHARE = 0.1;
 /** `decodeEngines`: number of D that shared the requests. Throws ConfigError for a report that says too little. */
 export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
   const notes: string[] = [];
-  const { samples, concurrent } = plainSamples(report);
+  const { samples, concurrent, handsOver } = plainSamples(report);
   if (samples.length < LEAST_REQUESTS)
     throw new ConfigError(
       `${source} has ${samples.length} requests that pulled nothing: wanted at least ${LEAST_REQUESTS}; run a longer benchmark`,
@@ -42,7 +42,11 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
   const decode = fitDecode(samples, concurrent, decodeEngines, notes);
   const { step } = decode;
   // In a handover two engines take a step, and D computes the last token of the prompt.
-  const restMs = Math.max(0, prefill.constantMs - 2 * step.fixed_ms - step.ms_per_decode);
+  const stepsMs = handsOver ? 2 * step.fixed_ms + step.ms_per_decode : step.fixed_ms;
+  const restMs = Math.max(0, prefill.constantMs - stepsMs);
+  const aboutRest = handsOver
+    ? 'handover time is part of ms_per_prefill_token and reply_ms'
+    : 'what TTFT has beyond its step is in submit_ms';
   const { target } = report;
   return {
     file: {
@@ -50,7 +54,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       name: `${target.model}, as ${source} saw it`,
       source: 'fitted',
       model: null,
-      about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; handover time is part of ms_per_prefill_token and reply_ms`,
+      about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; ${aboutRest}`,
       max_num_batched_tokens: stepsOf(report, notes),
       step: {
         ...step,
@@ -62,8 +66,9 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       decode_step: null,
       read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0, from_steps_ms: 0, pull_from_steps_ms: null },
       store: null,
-      submit_ms: 0,
-      reply_ms: restMs,
+      // The TTFT of an engine that serves alone has no reply in it.
+      submit_ms: handsOver ? 0 : restMs,
+      reply_ms: handsOver ? restMs : 0,
       message_ms: 0,
       piece_ms: null,
       start_ms: null,
@@ -93,7 +98,11 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
  * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran at the same time
  * as each of them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
  */
-function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; concurrent: Concurrency[] } {
+function plainSamples({ experiments }: BenchReport): {
+  samples: BenchSample[];
+  concurrent: Concurrency[];
+  handsOver: boolean;
+} {
   const [first] = Object.values(experiments);
   const every = Object.values(first?.modes ?? {});
   const disaggregated = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
@@ -107,6 +116,7 @@ function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; c
   return {
     samples: all.filter((_, i) => isPlain(i)),
     concurrent: concurrencies.filter((_, i) => isPlain(i)),
+    handsOver: disaggregated.length > 0,
   };
 }
 
