@@ -127,6 +127,8 @@ describe('the cache folder', () => {
     });
     try {
       expect(userCacheFile('some.json')).toBe('/.cache/kvferry/some.json');
+      home.mockReturnValue('');
+      expect(userCacheFile('some.json')).toBe('/.cache/kvferry/some.json');
     } finally {
       home.mockRestore();
     }

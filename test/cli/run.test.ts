@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { AdapterError, EngineDeadError, InternalError } from '../../src/errors.ts';
+import type { CliDeps } from '../../src/cli/deps.ts';
+import { AdapterError, ConfigError, EngineDeadError, InternalError } from '../../src/errors.ts';
 import { type Report, reportSchema } from '../../src/measure/schemas/report.ts';
 import { fakeWorld, widest } from './fake.ts';
 
@@ -266,6 +267,26 @@ describe('kvferry run with --trace-out, --gantt and --profile', () => {
     expect(traceEvents.filter(({ name }) => name === 'turn').length).toBe(15);
     expect(traceEvents.filter(({ name, ph }) => name === 'mode' && ph === 'X').length).toBe(3);
   });
+
+  test.each(['--record', '--trace-out'])(
+    'prints and writes the report if the file of %s cannot be written',
+    async (option) => {
+      const world = fakeWorld();
+      const full = () => {
+        throw new ConfigError('cannot write big.json: the disk is full; give another path');
+      };
+      const { writeTextFile, createTextFile } = world.deps;
+      const deps: CliDeps = {
+        ...world.deps,
+        writeTextFile: async (path, content) => (path === 'big.json' ? full() : writeTextFile(path, content)),
+        createTextFile: async (path) => ({ ...(await createTextFile(path)), close: async () => full() }),
+      };
+      expect(await main([...short, option, 'big.json', '--json', 'out.json'], deps)).toBe(2);
+      expect(world.err()).toContain('the disk is full');
+      expect(JSON.parse(world.files.get('out.json')!)).toMatchObject({ kind: 'run' });
+      expect(world.out()).toContain('monolithic');
+    },
+  );
 
   test('refuses a turn that does not exist or a file that cannot be written before engines start', async () => {
     for (const [argv, sentence] of [

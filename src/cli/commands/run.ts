@@ -126,8 +126,11 @@ async function run(
       tracing?.mode(mode);
       runs.push(await serve(mode, { keeper, timelines, audits: mode === 'bidirectional' ? auditor : null }));
     }
-    await recording?.write();
-    const gantt = (await tracing?.end()) ?? [];
+    // A disk may be full now; the report does not depend on these files.
+    const unwritten: unknown[] = [];
+    const keep = (error: unknown): void => void unwritten.push(error);
+    await recording?.write().catch(keep);
+    const gantt = (await tracing?.end().catch(keep)) ?? [];
     const last = config.mode.at(-1)!;
     if (config.profile) progress.line(`profiling ${last}`);
     // A second run with every kernel timed; its other measurements are discarded.
@@ -146,6 +149,7 @@ async function run(
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     await print(report, conversations, config, gantt, deps);
     const asserted = await outputs.finish(report);
+    if (unwritten.length > 0) throw unwritten[0];
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
     // Needed only at the end, so loaded late.

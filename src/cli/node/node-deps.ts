@@ -24,7 +24,7 @@ import { nodeDoctor } from './node-doctor.ts';
 import { processOutputs } from './node-output.ts';
 import { startSimulationThread } from './node-simulation.ts';
 import { createTextFile, writeTextFile } from './output-files.ts';
-import { checkWritable, piecesOf, refuse } from './user-files.ts';
+import { checkWritable, piecesOf, refuse, textOf } from './user-files.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
@@ -37,7 +37,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     stderr,
     progressStream: process.stderr.isTTY ? process.stderr : null,
     color: pc.isColorSupported && process.stdout.isTTY === true,
-    readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
+    readTextFile: textOf,
     readTextPieces: piecesOf,
     async plainFileId(file) {
       const found = await stat(file, { bigint: true }).catch(() => null);
@@ -77,6 +77,8 @@ export async function nodeDeps(): Promise<CliDeps> {
     exitNow() {
       process.removeAllListeners('SIGINT');
       process.kill(process.pid, 'SIGINT');
+      // The kernel spares a container's first process from its own signals.
+      if (process.pid === 1) process.abort();
     },
     backend,
     servers: {

@@ -1,6 +1,6 @@
 /** Access to files that a user names, with one-sentence errors. */
 import { constants, createReadStream } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { access, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
@@ -18,6 +18,12 @@ const REASONS: Record<string, string> = {
 export function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
   const reason = REASONS[error.code ?? ''] ?? error.message;
   throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
+}
+
+/** Without the byte order mark with which some editors begin a file, and which JSON may not have. Throws ConfigError. */
+export async function textOf(file: string): Promise<string> {
+  const text = await readFile(file, 'utf8').catch((error) => refuse('read', file, error));
+  return text.startsWith('\ufeff') ? text.slice(1) : text;
 }
 
 /** A file's text in pieces; decompressed if the name ends in .gz. Throws ConfigError. */

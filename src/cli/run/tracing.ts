@@ -46,9 +46,12 @@ export async function followSpans(
     stop();
     endMode();
     writer?.end();
-    await file?.close();
-    // Fails if the cluster has died.
-    if (writer) await cluster.setTiming(null);
+    try {
+      await file?.close();
+    } finally {
+      // Fails if the cluster has died.
+      if (writer) await cluster.setTiming(null);
+    }
     return drawn?.lines() ?? [];
   };
   let ended: Promise<string[]> | null = null;

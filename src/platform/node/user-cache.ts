@@ -4,10 +4,14 @@ import os from 'node:os';
 import path from 'node:path';
 import { makeDirectory } from './make-directory.ts';
 
-/** '/' for a user without a home directory: HOME is unset and the system does not know the user, as in containers. */
+/**
+ * '/' for a user without a home directory, as in containers: HOME is empty or relative, or unset and the system does not know
+ * the user.
+ */
 export function homeFolder(): string {
   try {
-    return os.homedir();
+    const home = os.homedir();
+    return path.isAbsolute(home) ? home : '/';
   } catch {
     return '/';
   }

@@ -1,4 +1,4 @@
-/** Output files are replaced whole; what is not a plain file remains what it is. */
+/** Output files are replaced whole, and what is not a plain file remains what it is; input files may begin with a mark. */
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -6,6 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createTextFile, writeTextFile } from '../../src/cli/node/output-files.ts';
+import { textOf } from '../../src/cli/node/user-files.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -81,4 +82,12 @@ it('a missing folder is refused, and a standard output that goes to a file keeps
   expect(fs.fstatSync(out).ino).toBe(fs.statSync(at('out')).ino);
   fs.closeSync(out);
   expect(read('out')).toBe('given');
+});
+
+it('the text of a file is read without the byte order mark at its beginning', async () => {
+  fs.writeFileSync(at('config.json'), '\ufeff{"threshold": 64}');
+  expect(JSON.parse(await textOf(at('config.json')))).toEqual({ threshold: 64 });
+  await expect(textOf(at('none.json'))).rejects.toThrow(
+    'there is no such file or directory; give another path',
+  );
 });
