@@ -102,6 +102,29 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
   });
 });
 
+/** A tokenizer.json without normalizer and added tokens; vocabulary by id. */
+const bpe = (vocab: readonly string[], parts: { [part: string]: unknown; merges?: readonly string[][] }) => {
+  const { merges = [], ...others } = parts;
+  const ids = Object.fromEntries(vocab.map((token, id) => [token, id]));
+  const model = { type: 'BPE', unk_token: vocab[0], byte_fallback: true, vocab: ids, merges };
+  const none = { added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null };
+  return { ...none, decoder: null, ...others, model };
+};
+const loadJson = (json: { model: { vocab: object } }) => {
+  const files = memorySource('m', { 'tokenizer.json': JSON.stringify(json) });
+  return Tokenizer.load(files, Object.keys(json.model.vocab).length);
+};
+/** Llama 2's decoder. */
+const pieceDecoder = {
+  type: 'Sequence',
+  decoders: [
+    { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+    { type: 'ByteFallback' },
+    { type: 'Fuse' },
+    { type: 'Strip', content: ' ', start: 1, stop: 0 },
+  ],
+};
+
 describe('a tokenizer', () => {
   const { texts } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
     texts: { text: string; ids: number[]; decoded: string }[];
@@ -207,31 +230,8 @@ describe('a tokenizer', () => {
   it('keeps the leading space of the first streamed word after a prompt', async () => {
     const vocab = ['<unk>', '<s>', '▁it', '▁is', '▁so', '<0xE6>', '<0xBC>', '<0xA2>'];
     const flags = { special: true, normalized: false, single_word: false, lstrip: false, rstrip: false };
-    const json = {
-      added_tokens: [{ id: 1, content: '<s>', ...flags }],
-      normalizer: null,
-      pre_tokenizer: null,
-      post_processor: null,
-      // Llama 2's decoder.
-      decoder: {
-        type: 'Sequence',
-        decoders: [
-          { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
-          { type: 'ByteFallback' },
-          { type: 'Fuse' },
-          { type: 'Strip', content: ' ', start: 1, stop: 0 },
-        ],
-      },
-      model: {
-        type: 'BPE',
-        unk_token: '<unk>',
-        byte_fallback: true,
-        vocab: Object.fromEntries(vocab.map((token, id) => [token, id])),
-        merges: [],
-      },
-    };
-    const source = memorySource('m', { 'tokenizer.json': JSON.stringify(json) });
-    const tokenizer = await Tokenizer.load(source, 8);
+    const added_tokens = [{ id: 1, content: '<s>', ...flags }];
+    const tokenizer = await loadJson(bpe(vocab, { added_tokens, decoder: pieceDecoder }));
     const said = (after: number[], ids: number[], skipSpecialTokens = true) => {
       const decoder = tokenizer.streamDecoder({ skipSpecialTokens, after });
       return ids.map((id) => decoder.push(id)).join('') + decoder.end();
@@ -243,6 +243,38 @@ describe('a tokenizer', () => {
     expect(said([2, 5, 6], [7, 3])).toBe('\ufffd is');
     expect([2, 5, 6, 7].map((id) => tokenizer.bytes(id))).toEqual([[105, 116], [0xe6], [0xbc], [0xa2]]);
   });
+
+  it('splits off all digits of Unicode, as Hugging Face does', async () => {
+    // '½' is the bytes Â½, and '٣' the bytes Ù£.
+    const vocab = ['<unk>', 'Ġ', 'Â', '½', 'ĠÂ', 'Â½', 'Ù', '£', 'Ù£', 'Â½Ù£', '1', 'Ġ1'];
+    const merges = [
+      ['Ġ', 'Â'],
+      ['Â', '½'],
+      ['Ù', '£'],
+      ['Â½', 'Ù£'],
+      ['Ġ', '1'],
+    ];
+    const encode = async (individual_digits: boolean) => {
+      const digits = { type: 'Digits', individual_digits };
+      const bytes = { type: 'ByteLevel', add_prefix_space: false, use_regex: false };
+      const pre_tokenizer = { type: 'Sequence', pretokenizers: [digits, bytes] };
+      const tokenizer = await loadJson(bpe(vocab, { pre_tokenizer, merges }));
+      return tokenizer.encode(' ½٣ 1').map((id) => tokenizer.token(id));
+    };
+    expect(await encode(true)).toEqual(['Ġ', 'Â½', 'Ù£', 'Ġ', '1']);
+    expect(await encode(false)).toEqual(['Ġ', 'Â½Ù£', 'Ġ', '1']);
+  });
+
+  it.each([pieceDecoder, { type: 'ByteFallback' }])(
+    'keeps U+FEFF that is spelled in bytes',
+    async (decoder) => {
+      const tokenizer = await loadJson(bpe(['<unk>', 'a', '<0xEF>', '<0xBB>', '<0xBF>'], { decoder }));
+      const ids = [1, 2, 3, 4, 1];
+      expect(tokenizer.decode(ids)).toBe('a\ufeffa');
+      const stream = tokenizer.streamDecoder();
+      expect(ids.map((id) => stream.push(id)).join('') + stream.end()).toBe('a\ufeffa');
+    },
+  );
 
   it("may have special tokens, but no other tokens, beyond the model's vocabulary", async () => {
     const files = presetTokenizerFiles('nano');

@@ -1,9 +1,10 @@
 /** Converts text to token ids and back, with a directory's tokenizer.json. */
-import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import type { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
 import type { TokenIds } from '../../config/token-ids.ts';
 import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../../platform/types.ts';
 import { anyObject, pathOf, readJson, requireJson } from '../architecture/json-file.ts';
+import { makeTokenizer } from './hugging-face.ts';
 import { tokenBytes } from './token-bytes.ts';
 
 /** Decodes a growing list of tokens incrementally. */
@@ -36,7 +37,7 @@ export class Tokenizer {
     const where = pathOf(files, 'tokenizer.json');
     let tokenizer: HuggingFaceTokenizer;
     try {
-      tokenizer = new HuggingFaceTokenizer(json, config);
+      tokenizer = makeTokenizer(json, config);
     } catch (error) {
       throw new ModelError(
         `${where} cannot be used (${(error as Error).message}): wanted a tokenizer.json of Hugging Face's tokenizers`,
