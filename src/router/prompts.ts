@@ -1,13 +1,11 @@
 /** Builds a turn's prompt as token ids. History keeps the ids that the engines saw; only new text is tokenised. */
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
+import { type Encode, encodeAfter } from '../text-after.ts';
 import type { StreamDecoder } from './answer.ts';
 import type { Conversation } from './conversations.ts';
 import { continuesHistory } from './history.ts';
 import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
-
-/** Text to ids, without special tokens. */
-type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 /** What the router needs of a model's tokenizer and chat template. */
 export interface TurnText {
@@ -81,8 +79,10 @@ export class PromptBuilder {
       this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
     // The same text may have been tokenised with other special tokens.
     const alike = continued?.specialTokens === addSpecialTokens || withSpecialTokens([]).length === 0;
-    if (continued?.text && alike)
-      return [...written(continued.historyIds), ...(await encode(text.slice(continued.text.length)))];
+    if (continued?.text && alike) {
+      const added = await encodeAfter(text.slice(continued.text.length), encode);
+      if (added) return [...written(continued.historyIds), ...added];
+    }
     const ids = await encode(text);
     return addSpecialTokens ? withSpecialTokens(ids) : ids;
   }

@@ -6,6 +6,7 @@ import { loadTokenizer, memorySource } from '../../src/model/load.ts';
 import { type ChatMessage, ChatTemplate } from '../../src/model/text/chat.ts';
 import type { Tokenizer } from '../../src/model/text/tokenizer.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
+import { bpe, loadJson } from './small-tokenizer.ts';
 
 const user = (content: string): ChatMessage => ({ role: 'user', content });
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
@@ -77,6 +78,42 @@ describe('the next turn of the recall model', () => {
     const turn = { historyIds: [1], messagesBefore: [user('a')], newMessages: [user('b')] };
     const refused = chat.nextTurnPrompt(turn, encode);
     await expect(refused).rejects.toThrow("end with 'user': wanted the assistant's answer");
+  });
+});
+
+describe('the next turn after an answer that no special token ends', () => {
+  const space = { type: 'Replace', pattern: { String: ' ' }, content: '▁' };
+  const parts = {
+    'Llama 2': {
+      normalizer: { type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: '▁' }, space] },
+    },
+    Mistral: {
+      pre_tokenizer: { type: 'Metaspace', replacement: '▁', prepend_scheme: 'first', split: false },
+    },
+    'bytes, newlines joined': {
+      pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: true },
+      merges: [['Ċ', 'Ċ']],
+    },
+  };
+  const vocab = ['<unk>', '▁', '<0x0A>', 'Ġ', 'Ċ', 'ĊĊ', 'U', 'A', 'a', 'x', 'y'];
+  const cases = Object.entries(parts).flatMap(([name, part]) =>
+    ['', ' ', '\n', '\n\n'].map((end) => [name, end, part] as const),
+  );
+
+  it.each(cases)('begins no text of its own: %s, %j', async (_, end, part) => {
+    const tokenizer = await loadJson(bpe(vocab, part));
+    const template = `{% for m in messages %}{{ 'U' if m.role == 'user' else 'A' }}{{ m.content }}${end}{% endfor %}{% if add_generation_prompt %}A{% endif %}`;
+    const chat = await ChatTemplate.load(memorySource('m', { 'chat_template.jinja': template }), []);
+    const historyIds = tokenizer.encode(`Ux${end}Ay`);
+    const turn = { messagesBefore: [user('x'), assistant('y')], newMessages: [user('x')] };
+    const next = await chat.nextTurnPrompt({ historyIds, ...turn }, (text) => tokenizer.encode(text));
+    const whole = tokenizer.encode(`Ux${end}Ay${end}Ux${end}A`);
+    expect(next).toEqual(whole);
+    expect(whole).not.toContain(0);
+    // The history is kept as it is.
+    const other = [9, ...historyIds.slice(1)];
+    const kept = await chat.nextTurnPrompt({ historyIds: other, ...turn }, (text) => tokenizer.encode(text));
+    expect(kept).toEqual([9, ...whole.slice(1)]);
   });
 });
 

@@ -12,6 +12,7 @@ import { loadTokenizer, memorySource, type TextModel } from '../../src/model/loa
 import { presetCharacters, presetTokenizerFiles } from '../../src/model/text/preset-tokenizer.ts';
 import { Tokenizer } from '../../src/model/text/tokenizer.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
+import { bpe, loadJson, pieceDecoder } from './small-tokenizer.ts';
 
 describe.each(presetNames)('the tokenizer of %s', (name) => {
   const { vocabSize } = presetArchitecture(name);
@@ -101,29 +102,6 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
     expect(model.architecture.eosTokenIds).toEqual([endOfTurn]);
   });
 });
-
-/** A tokenizer.json without normalizer and added tokens; vocabulary by id. */
-const bpe = (vocab: readonly string[], parts: { [part: string]: unknown; merges?: readonly string[][] }) => {
-  const { merges = [], ...others } = parts;
-  const ids = Object.fromEntries(vocab.map((token, id) => [token, id]));
-  const model = { type: 'BPE', unk_token: vocab[0], byte_fallback: true, vocab: ids, merges };
-  const none = { added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null };
-  return { ...none, decoder: null, ...others, model };
-};
-const loadJson = (json: { model: { vocab: object } }) => {
-  const files = memorySource('m', { 'tokenizer.json': JSON.stringify(json) });
-  return Tokenizer.load(files, Object.keys(json.model.vocab).length);
-};
-/** Llama 2's decoder. */
-const pieceDecoder = {
-  type: 'Sequence',
-  decoders: [
-    { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
-    { type: 'ByteFallback' },
-    { type: 'Fuse' },
-    { type: 'Strip', content: ' ', start: 1, stop: 0 },
-  ],
-};
 
 describe('a tokenizer', () => {
   const { texts } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {

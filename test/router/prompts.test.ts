@@ -62,6 +62,17 @@ describe('a prompt', () => {
     expect(await build({ promptText: 'xbcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual(codes('xbcd'));
   });
 
+  it('of text that continues a conversation is encoded as it would be after the text before', async () => {
+    const known = { text: 'ab', historyIds: [1, 2, 3] };
+    // As Llama 2's: puts a space before every text.
+    const spaced = { encode: (written: string) => codes(` ${written}`) };
+    for (const more of ['cd', ' cd', '\ncd'])
+      expect(await build({ promptText: `ab${more}` }, known, spaced)).toEqual([1, 2, 3, ...codes(more)]);
+    // Joins a newline to what follows: then the ids depend on what came before.
+    const joining = { encode: (written: string) => codes(written.replace('\nc', 'j')) };
+    expect(await build({ promptText: 'abcd' }, known, joining)).toEqual(codes('abcd'));
+  });
+
   it('of text gets the special tokens once, if they are requested', async () => {
     const begun = { withSpecialTokens: (ids: readonly number[]) => [9, ...ids] };
     const asked = { promptText: 'abcd', addSpecialTokens: true };

@@ -6,6 +6,7 @@ import { Template } from '@huggingface/jinja';
 import { z } from 'zod';
 import { ModelError, RequestError } from '../../errors.ts';
 import type { FileSource } from '../../platform/types.ts';
+import { type Encode, encodeAfter } from '../../text-after.ts';
 import { pathOf, readJson } from '../architecture/json-file.ts';
 import { tokenText } from './tokenizer.ts';
 
@@ -20,9 +21,6 @@ export interface ChatMessage {
  * continued.
  */
 export type PromptEnd = 'generation_prompt' | 'plain' | 'continue';
-
-/** Text to ids, without special tokens; by a tokeniser in this thread or in another. */
-type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 export interface NextTurn {
   /** Prompt and generated tokens of the last turn, with or without a closing end token. */
@@ -150,13 +148,13 @@ export class ChatTemplate {
 
   /**
    * `historyIds`, followed by the ids of what the template adds after the assistant's answer. If the template rewrites
-   * earlier messages, the whole prompt is rendered and encoded again. Rejects where renderPrompt throws.
+   * earlier messages, or the tokeniser joins the answer to what follows, the whole prompt is rendered and encoded again. Rejects where renderPrompt throws.
    */
   async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<readonly number[]> {
     const tail = this.#textAfterAnswer(turn);
-    if (tail === null)
+    const tailIds = tail === null ? null : await encodeAfter(tail, encode);
+    if (tailIds === null)
       return this.encodePrompt([...turn.messagesBefore, ...turn.newMessages], encode, turn.end);
-    const tailIds = await encode(tail);
     // The model may have generated its end token. The template's end of the same turn must not repeat it.
     const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
     return [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)];
