@@ -14,13 +14,7 @@ import { type FaultPlan, StormyLoad } from './load/stormy-load.ts';
 import { lastComesMs, serveTurns } from './load/trace-load.ts';
 import { checkRun, checkSame } from './results/check-run.ts';
 import { Collector } from './results/collector.ts';
-import {
-  type CountedKv,
-  countedKv,
-  outcomeOf,
-  type RunOutcome,
-  type SimulatedRun,
-} from './results/outcome.ts';
+import { type Counted, outcomeOf, type RunOutcome, type SimulatedRun, warmedUp } from './results/outcome.ts';
 import type { Slo } from './results/summary.ts';
 import type { SimulationSettings } from './settings.ts';
 import { ListedTokens } from './tokens/listed-tokens.ts';
@@ -141,9 +135,9 @@ export async function simulateOnce(
   const { signal } = world;
   const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
   const most = mostOpen(options);
-  let warmedUp: CountedKv | null = null;
+  let before: Counted | null = null;
   const onWarmedUp = async () => {
-    warmedUp = countedKv(cluster);
+    before = warmedUp(cluster);
   };
   const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal, onWarmedUp });
   const ended = toEnd ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
@@ -160,7 +154,7 @@ export async function simulateOnce(
     stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
   return {
-    ...{ cluster, collector, stopped, warmedUp },
+    ...{ cluster, collector, stopped, warmedUp: before },
     happened: stormy?.happened ?? null,
     lastComesMs: load.kind === 'trace' ? lastComesMs(load.turns) : null,
   };

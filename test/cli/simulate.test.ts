@@ -418,6 +418,17 @@ describe('kvferry simulate', () => {
     expect(store!.bytes_saved).toBeLessThan(store!.blocks * store!.block_bytes);
   });
 
+  it('with --warmup-step counts neither steps nor link traffic of first turns', async () => {
+    const argv =
+      'w.json --costs ./mine.json --mode unidirectional --link 1gbe --num-clients 6 --warmup-step --json out.json';
+    const { world } = await simulate(argv, { 'w.json': small, './mine.json': mine });
+    const { engines, links, ...arm } = parsed(world.files.get('out.json')).arms[0]!;
+    const [p] = engines;
+    expect(p!.prefill_tokens).toBe(arm.computed_tokens);
+    expect(p!.busy * arm.simulated_ms).toBeCloseTo(5 * p!.steps + p!.prefill_tokens);
+    expect(links.map(({ bytes }) => bytes)).toEqual([arm.bytes_p_to_d]);
+  });
+
   it('with --warmup-step serves first turns beforehand, and counts neither them nor their time', async () => {
     const armOf = async (more: string) => {
       const argv = `w.json --mode bidirectional --costs ./mine.json --json out.json${more}`;

@@ -205,7 +205,9 @@ export const simulatedArmSchema = z.strictObject({
   scaling: scalingSchema,
   faults: z.record(z.string(), count).nullable().describe('Faults by kind; null: none planned.'),
   store: storeSchema,
-  engines: z.array(engineSchema).describe('Engines, first seed.'),
+  engines: z
+    .array(engineSchema)
+    .describe('Engines, first seed. Only `load` includes the warm-up of --warmup-step.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))
     .describe('Modelled links that were used, first seed.'),

@@ -46,6 +46,8 @@ export class EngineMeter {
   #sliceMs = FIRST_SLICE_MS;
   #last: EngineQueues;
   #lastMs: number;
+  /** When counters and averages began. */
+  #fromMs: number;
   #stepping = false;
 
   constructor(engineId: string, clock: VirtualClock, queues: () => EngineQueues) {
@@ -54,6 +56,7 @@ export class EngineMeter {
     this.#queues = queues;
     this.startedMs = clock.now();
     this.#lastMs = this.startedMs;
+    this.#fromMs = this.startedMs;
     this.#last = queues();
   }
 
@@ -83,6 +86,16 @@ export class EngineMeter {
   stepEnds(): void {
     this.update();
     this.#stepping = false;
+  }
+
+  /** Counters and averages begin again, after a warm-up; slices go on. */
+  restart(): void {
+    this.update();
+    this.steps = 0;
+    this.prefillTokens = 0;
+    this.decodeTokens = 0;
+    this.#sums = noSums();
+    this.#fromMs = this.#lastMs;
   }
 
   ends(): void {
@@ -127,10 +140,10 @@ export class EngineMeter {
     });
   }
 
-  /** Averages over the engine's life so far; null before any time has passed. */
+  /** Averages over the engine's life so far, or since it was restarted; null before any time has passed. */
   mean(): Omit<LoadSlice, 'startMs' | 'endMs'> | null {
     this.update();
-    const ms = this.#lastMs - this.startedMs;
+    const ms = this.#lastMs - this.#fromMs;
     if (ms <= 0) return null;
     const { runningMs, waitingMs, kvMs, busyMs } = this.#sums;
     return { running: runningMs / ms, waiting: waitingMs / ms, kvUsed: kvMs / ms, busy: busyMs / ms };

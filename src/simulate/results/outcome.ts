@@ -62,20 +62,31 @@ export interface RunOutcome {
   faults: readonly (readonly [FaultKind, number])[] | null;
 }
 
-/** A cluster's counters of KV that moved. */
-export type CountedKv = Pick<RunOutcome, 'transfers' | 'store'>;
+/** A cluster's counters at some moment. */
+export interface Counted extends Pick<RunOutcome, 'transfers' | 'store' | 'links'> {
+  /** By engine. */
+  preemptions: ReadonlyMap<string, number>;
+}
 
-export const countedKv = ({ transfers, store, engines }: SimulatedCluster): CountedKv => ({
+const counted = ({ transfers, store, engines, links }: SimulatedCluster): Counted => ({
   transfers: { ...transfers },
   store: store?.outcome(engines) ?? null,
+  links: links.use(),
+  preemptions: new Map(engines.map(({ engineId, core }) => [engineId, core.inspect.stats().preemptions])),
 });
+
+/** The warm-up has ended: returns what was counted during it. Meters begin again. */
+export function warmedUp(cluster: SimulatedCluster): Counted {
+  for (const { meter } of cluster.engines) meter.restart();
+  return counted(cluster);
+}
 
 /** A run that is over. */
 export interface SimulatedRun {
   cluster: SimulatedCluster;
   collector: Collector;
   /** Counters at the end of the warm-up; null or absent: there was none. */
-  warmedUp?: CountedKv | null;
+  warmedUp?: Counted | null;
   happened: ReadonlyMap<FaultKind, number> | null;
   /** When it was given up, and with how many requests under way; null: it ran to its end. */
   stopped: { atMs: number; open: number } | null;
@@ -95,10 +106,11 @@ export const verdictOfRun = (
     ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 }
     : verdictOf(collector, { lastComesMs, filledMs });
 
-export function outcomeOf({ cluster, happened, warmedUp = null, ...run }: SimulatedRun): RunOutcome {
-  const { fleet, clock, links } = cluster;
+export function outcomeOf({ cluster, happened, warmedUp: then = null, ...run }: SimulatedRun): RunOutcome {
+  const { fleet, clock } = cluster;
   const { collector, stopped } = run;
   const { decisions, stayed, events, migratedTokens, lostKv } = fleet;
+  const { preemptions, ...moved } = sinceThen(counted(cluster), then);
   return {
     columns: collector.columns(),
     count: collector.count,
@@ -109,13 +121,12 @@ export function outcomeOf({ cluster, happened, warmedUp = null, ...run }: Simula
     stopped,
     endMs: clock.now(),
     verdict: verdictOfRun(run),
-    engines: cluster.engines.map(engineOutcome),
+    engines: cluster.engines.map((engine) => engineOutcome(engine, preemptions.get(engine.engineId)!)),
     startingMs: [...fleet.starting].reduce(
       (sum, { begunMs }) => sum + clock.now() - Math.max(begunMs, collector.fromMs),
       0,
     ),
-    ...sinceThen(countedKv(cluster), warmedUp),
-    links: links.use(),
+    ...moved,
     scaling: {
       ...{ decisions, stayed, events, migratedTokens },
       lostTokens: lostKv.lostTokens,
@@ -126,13 +137,22 @@ export function outcomeOf({ cluster, happened, warmedUp = null, ...run }: Simula
 }
 
 /** Counters since the warm-up, as bytes and tokens are those of the requests that count. */
-function sinceThen({ transfers, store }: CountedKv, then: CountedKv | null): CountedKv {
-  if (!then) return { transfers, store };
-  return { transfers: less(transfers, then.transfers), store: store && storeSince(store, then.store!) };
+function sinceThen(now: Counted, then: Counted | null): Counted {
+  if (!then) return now;
+  const { transfers, store, links, preemptions } = now;
+  return {
+    transfers: less(transfers, then.transfers),
+    store: store && storeSince(store, then.store!),
+    links: links.map(({ from, to, bytes, busyMs }) => {
+      const before = then.links.find((link) => link.from === from && link.to === to);
+      return { from, to, bytes: bytes - (before?.bytes ?? 0), busyMs: busyMs - (before?.busyMs ?? 0) };
+    }),
+    preemptions: new Map([...preemptions].map(([id, n]) => [id, n - (then.preemptions.get(id) ?? 0)])),
+  };
 }
 
-function engineOutcome(engine: SimulatedEngine): EngineOutcome {
-  const { engineId, role, combined, startMs, meter, core } = engine;
+function engineOutcome(engine: SimulatedEngine, preemptions: number): EngineOutcome {
+  const { engineId, role, combined, startMs, meter } = engine;
   return {
     ...{ engineId, role, combined },
     begunMs: meter.startedMs - startMs,
@@ -141,7 +161,7 @@ function engineOutcome(engine: SimulatedEngine): EngineOutcome {
     steps: meter.steps,
     prefillTokens: meter.prefillTokens,
     decodeRows: meter.decodeTokens,
-    preemptions: core.inspect.stats().preemptions,
+    preemptions,
     mean: meter.mean(),
     load: meter.slices(),
   };
