@@ -59,8 +59,12 @@ export function readParts(
 
 /** Checks a change from a control or a lesson. Throws Error with a sentence that says what was wanted. */
 export function checkedSettings(now: Settings, change: Partial<Settings>): Settings {
-  const parsed = settingsSchema.safeParse({ ...now, ...change });
-  if (parsed.success) return parsed.data;
+  const parsed = settingsSchema.safeParse({ ...defaultSettings, ...change });
+  // The others stay as they are: a recording's pools may be larger than those that the page builds.
+  if (parsed.success) {
+    const changed = Object.keys(change).map((key) => [key, parsed.data[key as SettingKey]]);
+    return { ...now, ...Object.fromEntries(changed) };
+  }
   const issue = parsed.error.issues[0]!;
   const key = String(issue.path[0] ?? '');
   throw new Error(`${key} is '${String(change[key as SettingKey])}': wanted ${issue.message}.`);

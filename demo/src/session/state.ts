@@ -2,7 +2,7 @@
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import { isConversation } from './conversation/conversation.ts';
-import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
+import { defaultSettings, type Settings } from './settings.ts';
 import { countBytes, isOfStore, withTransfer } from './transfers.ts';
 import { resumed, withTurn } from './turns.ts';
 import type {
@@ -168,11 +168,10 @@ function apply(state: WritableState, event: SessionEvent): void {
       // A replay keeps its own status.
       if (!state.replay.value) state.status.value = pick(event, ['phase', 'message', 'progress']);
       break;
-    case 'settings': {
-      const parsed = settingsSchema.safeParse({ ...state.settings.value, ...event.settings });
-      if (parsed.success) state.settings.value = parsed.data;
+    case 'settings':
+      // Checked where they came from: a control, the address or a recording.
+      state.settings.value = { ...state.settings.value, ...event.settings };
       break;
-    }
     case 'machine':
       state.machine.value = event.machine;
       for (const { engineId, role } of event.machine.engines) engineOf(state, engineId, role);

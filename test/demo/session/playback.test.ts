@@ -312,6 +312,18 @@ describe('a recording', () => {
     expect(state.settings.value).toMatchObject({ speed: '4/1', projector: false, mode: 'unidirectional' });
   });
 
+  it('shows the settings of a run with large pools, and none that the page does not know', () => {
+    const settings = {
+      ...{ model: 'nano', mode: 'unidirectional', pBlocks: 1025, dBlocks: 17_409 },
+      ...{ threshold: null, link: 'no link', later: 1 },
+    };
+    const blocks = { kind: 'blocks' as const, atMs: 1, engineId: 'decode-0', numBlocks: 17_409, changed: [] };
+    const { playback, state } = playing('live');
+    playback.load(reread([{ kind: 'settings', atMs: 0, settings }, blocks, ...turn1], 'a run'));
+    const known = { model: 'nano', mode: 'unidirectional', pBlocks: 1025, dBlocks: 17_409 };
+    expect(state.settings.value).toEqual({ ...defaultSettings, speed: 'live', ...known });
+  });
+
   it('has at each position the settings of that time, after any seek', () => {
     const settings = (atMs: number, mode: string): SessionEvent => {
       return { kind: 'settings', atMs, settings: { mode } };

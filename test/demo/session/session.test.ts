@@ -142,6 +142,15 @@ it('the address keeps its settings during a recording, and only takes over the s
   expect(state.settings.value).toMatchObject({ mode: 'bidirectional', threshold: 7, speed: '4/1' });
 });
 
+it('the speed of a recording with large pools can be changed', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny');
+  const settings = { kind: 'settings' as const, atMs: 0, settings: { dBlocks: 4353 } };
+  await actions.loadRecording(new File([savedText([settings, ...turn1], 'mine')], 'mine.json'));
+  await actions.configure({ speed: '4/1' });
+  expect(state.settings.value).toMatchObject({ dBlocks: 4353, speed: '4/1' });
+  expect(state.notes.value).toEqual([]);
+});
+
 it('visiting the fleet leaves a recording unchanged; changing a recorded setting gives a note', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const settings = { kind: 'settings' as const, atMs: 0, settings: { threshold: 3 } };

@@ -119,9 +119,9 @@ describe('a recording', () => {
         }),
         'large.json',
       );
-    expect(read({ ...engine, numBlocks: 16_384 })().events).toHaveLength(1);
+    expect(read({ ...engine, numBlocks: 32_768 })().events).toHaveLength(1);
     expect(read({ ...engine, numBlocks: 1e9 })).toThrow(
-      'large.json has 1000000000 blocks in prefill-0, and the page shows at most 16384',
+      'large.json has 1000000000 blocks in prefill-0, and the page shows at most 32768',
     );
     expect(read({ ...store, numBlocks: 262_144 })().events).toHaveLength(1);
     expect(read({ ...store, numBlocks: 1e9 })).toThrow(

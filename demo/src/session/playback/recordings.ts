@@ -1,9 +1,18 @@
 /** Reads and checks recordings. */
 import { z } from 'zod';
+import { wholeNumber } from '../../../../src/config/fields.ts';
 import { type Recording, recordingSchema } from '../../../../src/recording/events.ts';
+import { settingsSchema } from '../settings.ts';
 
 /** Limits of what the page can draw: all blocks of an engine, and the used ones of a store. */
-const MOST_BLOCKS = { blocks: 16_384, store_blocks: 262_144 } as const;
+const MOST_BLOCKS = { blocks: 32_768, store_blocks: 262_144 } as const;
+
+/** Recorded pools may be larger than those that the page builds. */
+const pool = wholeNumber('a number of blocks', { min: 2 });
+const recordedSettings: Readonly<Record<string, z.ZodType>> = {
+  ...settingsSchema.shape,
+  ...{ pBlocks: pool, dBlocks: pool },
+};
 
 const SAVED_BY = 'saved by this page or by kvferry run --record';
 
@@ -31,5 +40,19 @@ export function parseRecording(text: string, name: string): Recording {
         `${name} has ${event.numBlocks} blocks in ${whose}, and the page shows at most ${most}: record it with fewer.`,
       );
   }
-  return parsed.data;
+  const events = parsed.data.events.map((event) =>
+    event.kind === 'settings' ? { ...event, settings: knownSettings(event.settings) } : event,
+  );
+  return { ...parsed.data, events };
+}
+
+/** Without the settings that this page does not have, or whose values it does not know. */
+function knownSettings(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const known: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(settings)) {
+    const schema = Object.hasOwn(recordedSettings, key) ? recordedSettings[key] : undefined;
+    const parsed = schema?.safeParse(value);
+    if (parsed?.success) known[key] = parsed.data;
+  }
+  return known;
 }
