@@ -130,6 +130,20 @@ describe('playback at speed slow', () => {
 });
 
 describe('playback that is behind or paused', () => {
+  it.each(['live', 'slow'] as const)('at speed %s goes on from the present during a turn', (speed) => {
+    const { state, playback, tell } = playing(speed);
+    const at = turn1.findIndex(({ kind }) => kind === 'turn_ended');
+    for (const event of turn1.slice(0, at)) tell(event);
+    playback.pause();
+    playback.toNow();
+    expect(state.turns.value.at(-1)).toMatchObject({ endMs: null });
+    expect(state.time.value.playing).toBe(true);
+    for (const event of turn1.slice(at)) tell(event);
+    for (let i = 0; i < 1000 && frames.length > 0; i++) frame(16);
+    expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
+    expect(state.time.value.follows).toBe(true);
+  });
+
   it('shows a note to the visitor at once, outside the turn', () => {
     const { state, playback, tell } = playing('slow');
     for (const event of turn1) tell(event);

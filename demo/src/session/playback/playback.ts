@@ -156,6 +156,8 @@ export class Playback {
     if (this.#follows) return;
     this.#goTo(Number.POSITIVE_INFINITY);
     this.#catchUp();
+    // The rest of a turn that is under way is shown as it comes.
+    if (!this.#recording) this.play();
     this.#show();
   }
 
