@@ -181,6 +181,20 @@ it('a recording loaded during a lesson is not shown as that lesson’s', async (
   expect(state.settings.value.lesson).toBe(3);
 });
 
+it('the lesson of a recording is shown until the visitor ends it', async () => {
+  const { state, actions } = await open('#turns=0');
+  const saved = (atMs: number, lesson: number | null) => {
+    return { kind: 'settings' as const, atMs, settings: { ...defaultSettings, lesson } };
+  };
+  const told = [saved(0, null), saved(1, 3), ...turn1, saved(1e6, 3)];
+  await actions.loadRecording(new File([savedText(told, 'mine')], 'mine.json'));
+  expect(state.settings.value.lesson).toBe(3);
+  await actions.configure({ lesson: null });
+  actions.seek(Number.POSITIVE_INFINITY);
+  await actions.reset();
+  expect(state.settings.value.lesson).toBeNull();
+});
+
 it('a lesson begun during a recording runs on engines', async () => {
   const { state, actions } = await open('#turns=0');
   await actions.loadRecording(asFile());

@@ -1,16 +1,9 @@
 /** Removes settings from a recording's events that the viewer chooses. */
 import type { SessionEvent } from '../types.ts';
 
-/** Removes the playback speed and the text size. */
+/** Removes the playback speed, the text size and the lesson. */
 export function withoutOnlookers(event: SessionEvent): SessionEvent {
   if (event.kind !== 'settings') return event;
-  const { speed: _pace, projector: _size, ...settings } = event.settings;
-  return { ...event, settings };
-}
-
-/** Removes the lesson, if the page decides which one is shown. */
-export function withoutLesson(event: SessionEvent): SessionEvent {
-  if (event.kind !== 'settings') return event;
-  const { lesson: _, ...settings } = event.settings;
+  const { speed: _pace, projector: _size, lesson: _lesson, ...settings } = event.settings;
   return { ...event, settings };
 }

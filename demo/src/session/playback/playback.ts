@@ -9,7 +9,7 @@ import { SPEEDS } from '../settings.ts';
 import { applyEvent, clearState, type WritableState } from '../state.ts';
 import type { SessionEvent, TimeView } from '../types.ts';
 import { KeptPlaces } from './kept-places.ts';
-import { withoutLesson, withoutOnlookers } from './onlooker.ts';
+import { withoutOnlookers } from './onlooker.ts';
 import { MOST_EVENTS, Timeline } from './played-events.ts';
 
 /** Longer gaps between turns are skipped. */
@@ -285,7 +285,7 @@ export class Playback {
   #takeSettings(): void {
     for (let place = 0; place < this.#next; place++) {
       const event = this.#events.at(place)!;
-      if (event.kind === 'settings') applyEvent(this.#state, withoutLesson(event));
+      if (event.kind === 'settings') applyEvent(this.#state, event);
     }
   }
 

@@ -46,6 +46,10 @@ export function parseRecording(text: string, name: string): Recording {
   return { ...parsed.data, events };
 }
 
+/** The lesson in which a recording was saved; null: none. */
+export const lessonOf = ({ events }: Recording): unknown =>
+  events.findLast((event) => event.kind === 'settings')?.settings.lesson ?? null;
+
 /** Without the settings that this page does not have, or whose values it does not know. */
 function knownSettings(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const known: Record<string, unknown> = {};

@@ -5,7 +5,6 @@ import { fetchCode } from '../fetch-code.ts';
 import { fromHash } from '../hash.ts';
 import type { Settings } from '../settings.ts';
 import type { Workbench } from '../workbench.ts';
-import { withoutLesson } from './onlooker.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
 const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
@@ -58,13 +57,16 @@ export class Replays {
   /** Shows the user's own recording; the engines end. */
   async file(file: File): Promise<void> {
     try {
-      const { parseRecording } = await fetchCode(() => import('./recordings.ts'));
+      const { parseRecording, lessonOf } = await fetchCode(() => import('./recordings.ts'));
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
       await this.#bench.engines.close();
       this.#wanted++;
-      // The recording's settings name its lesson, if it has one.
-      this.#bench.emit({ kind: 'settings', atMs: this.#bench.nowMs(), settings: { lesson: null } });
+      this.#bench.emit({
+        kind: 'settings',
+        atMs: this.#bench.nowMs(),
+        settings: { lesson: lessonOf(recording) },
+      });
       this.#bench.playback.load(recording, this.#bench.missing);
       this.#bench.playback.play();
     } catch (error) {
@@ -92,9 +94,7 @@ export class Replays {
     const recording = parseRecording(await response.text(), name);
     if (wanted !== this.#wanted) return;
     const title = lesson === null ? 'both ways, then the same one way' : `lesson ${lesson}`;
-    // The page decides which lesson is shown, also during the replay.
-    const events = recording.events.map(withoutLesson);
-    this.#bench.playback.load({ ...recording, events, title }, this.#bench.missing);
+    this.#bench.playback.load({ ...recording, title }, this.#bench.missing);
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson's recording waits for the reader.
     if (lesson === null) this.#bench.playback.play();
