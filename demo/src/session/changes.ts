@@ -17,6 +17,8 @@ export class Changes {
   /** Settles when earlier changes are applied. Of two changes at once the engines would refuse one. */
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
+  /** The last change of the number of engines. */
+  #scaled: Promise<void> | null = null;
 
   constructor(bench: Workbench, talk: Talk) {
     this.#bench = bench;
@@ -49,7 +51,7 @@ export class Changes {
     // A measurement configures the engines itself, so it is stopped first.
     const goOn = !anew && !this.#bench.measures;
     if (goOn && engines.canChangeTo(settings) && differInCount(before, settings)) {
-      await this.#scale(before);
+      await this.#scale();
       return;
     }
     await this.#inTurn(() => this.#change(before, settings, anew));
@@ -78,13 +80,15 @@ export class Changes {
   }
 
   /** Engines join and leave while a turn runs. An engine that leaves may wait for the next turn. */
-  async #scale(before: Settings): Promise<void> {
+  async #scale(): Promise<void> {
     const { engines, settings } = this.#bench;
+    const scaled = engines.scale(settings);
+    this.#scaled = scaled;
     try {
-      await engines.scale(settings);
+      await scaled;
     } catch (error) {
-      const { prefill, decode } = before;
-      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
+      // A later change may still reach the number that the settings have now.
+      if (this.#scaled === scaled) this.#bench.setSettings({ ...this.#bench.settings, ...engines.counts });
       this.#bench.note('warning', messageOf(error));
     }
   }

@@ -141,6 +141,12 @@ export class Engines {
     await recorder.poll();
   }
 
+  /** Engines of each role, without those that are leaving. */
+  get counts(): Pick<Settings, 'prefill' | 'decode'> {
+    const engines = this.#running?.cluster.members.staying ?? [];
+    return { prefill: countOf({ engines }, 'prefill'), decode: countOf({ engines }, 'decode') };
+  }
+
   /** Restarts engines that have ended. */
   async revive(): Promise<void> {
     const running = this.#running;
@@ -200,7 +206,7 @@ export class Engines {
   }
 }
 
-const countOf = ({ engines }: EngineCluster, role: EngineRole): number =>
+const countOf = ({ engines }: Pick<EngineCluster, 'engines'>, role: EngineRole): number =>
   engines.filter((engine) => engine.role === role).length;
 
 function runConfig(settings: Settings) {

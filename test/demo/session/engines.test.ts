@@ -21,6 +21,7 @@ vi.mock('../../../demo/src/session/start-cluster.ts', () => ({
       ? await Promise.reject(cluster.broken)
       : { prefill: { numBlocks: 128 }, decode: { numBlocks: 128 } },
     engines: cluster.engines,
+    members: { staying: cluster.engines.slice(0, 2) },
     configure: async () => {
       if (cluster.refuses) throw new Error('the pool is too small to measure in');
       if (cluster.join) throw new Error('the fleet is being scaled');
@@ -129,6 +130,12 @@ it('a scale or a settings change requested while an engine joins is made afterwa
   await Promise.all([three, emptied]);
   expect(cluster.engines).toHaveLength(4);
   expect(cluster.configured).toEqual([4]);
+});
+
+it('engines that are leaving are not counted', async () => {
+  const engines = await started();
+  cluster.engines.push({ engineId: 'decode-1', role: 'decode' });
+  expect(engines.counts).toEqual({ prefill: 1, decode: 1 });
 });
 
 it('closing the engines while one joins is not an error of the scale call', async () => {

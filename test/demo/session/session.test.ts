@@ -11,6 +11,7 @@ const engines = vi.hoisted(() => ({
   started: [] as string[],
   emptied: 0,
   broken: false,
+  full: false,
   /** Concurrent starts now, and their maximum. */
   building: [0, 0] as [number, number],
   set: [] as Settings[],
@@ -39,7 +40,10 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
       engines.set.push(settings);
     }
     async revive() {}
-    async scale() {}
+    counts = { prefill: 1, decode: 1 };
+    async scale() {
+      if (engines.full) throw new Error('no memory for another engine');
+    }
     async close() {
       this.running = null;
     }
@@ -68,7 +72,7 @@ const page = {
 };
 
 beforeEach(() => {
-  Object.assign(engines, { started: [], emptied: 0, broken: false, building: [0, 0], set: [] });
+  Object.assign(engines, { started: [], emptied: 0, broken: false, full: false, building: [0, 0], set: [] });
   vi.stubGlobal('location', page);
   vi.stubGlobal('history', {
     replaceState: (_: unknown, __: string, url: string) => {
@@ -288,6 +292,14 @@ it('adding an engine ends a running measurement and keeps the new number of engi
   await stalled;
   expect(state.settings.value.decode).toBe(2);
   expect(engines.set.at(-1)!.decode).toBe(2);
+});
+
+it('after two refused additions the settings have the number of engines that run', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny');
+  engines.full = true;
+  await Promise.all([actions.configure({ decode: 2 }), actions.configure({ decode: 3 })]);
+  expect(state.notes.value).toHaveLength(2);
+  expect(state.settings.value.decode).toBe(1);
 });
 
 it('all invalid settings of an address are reported in one note', async () => {
