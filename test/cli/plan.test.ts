@@ -287,7 +287,9 @@ describe('kvferry plan', () => {
     expect(rates).toEqual(rates.toSorted((a, b) => a - b));
     expect(front.map(({ engines }) => engines)).toEqual([2, 3]);
     expect(world.out()).toMatch(/requests per second with 2 P \+ 1 D/);
-    expect(world.files.get('page.html')).toContain('Requests that meet the SLO, by rate');
+    const page = world.files.get('page.html')!.replaceAll(/\s+/g, ' ');
+    expect(page).toContain('Requests that meet the SLO, by rate');
+    expect(page).toContain('smaller ones with its policy, which were simulated with 100 requests.');
   });
 
   it('plans for a trace at its own rate or another, and says which part of it was simulated', async () => {

@@ -89,10 +89,20 @@ function frontSection(report: PlanReport): Section {
       : keptCurve(front, slo, { name: 'number of engines', label: 'engines', of: ({ engines }) => engines });
   return {
     title: 'Results by number of engines',
-    intro:
-      'The best fleet of each size among those simulated at full length. Fleets that a smaller one matches in every respect are omitted.',
+    intro: goal.kind === 'goodput' ? frontOfRates(front) : BEST_OF_EACH_SIZE,
     pieces: [chart, rowsTable('Pareto front', front)],
   };
+}
+
+const BEST_OF_EACH_SIZE =
+  'The best fleet of each size among those simulated at full length. Fleets that a smaller one matches in every respect are omitted.';
+
+/** The last row is the chosen fleet's. */
+function frontOfRates(front: readonly PlanRow[]): string {
+  const [smaller] = front.slice(0, -1);
+  return smaller
+    ? `The chosen fleet, and smaller ones with its policy, which were simulated with ${plural(smaller.sample, 'request')}. Fleets whose rate a smaller one reaches are omitted.`
+    : 'The chosen fleet. No smaller one that was tried keeps the SLO.';
 }
 
 function rateSection(tried: readonly PlanRow[], { slo }: PlanReport): Section {
