@@ -255,6 +255,20 @@ describe('kvferry trace', () => {
     });
   });
 
+  it('info counts a time once even if sessions take turns in the file', async () => {
+    const text = [0, 1].flatMap((session_id) =>
+      [0, 10, 20].map((timestamp, i) =>
+        JSON.stringify({ session_id, timestamp, input_length: 10 * (i + 1), output_length: 5 }),
+      ),
+    );
+    const world = fakeWorld({}, { t: text.join('\n') });
+    expect(await main(['trace', 'info', 't', '--json', 'o'], world.deps)).toBe(0);
+    expect(JSON.parse(world.files.get('o')!)).toMatchObject({
+      timed_requests: 6,
+      requests_per_timestamp: 2,
+    });
+  });
+
   it('escapes control characters from a file', async () => {
     const bad = `${TRACE}\u001b]0;title\u0007\u009b2J\r{\n`;
     for (const args of [[], ['--skip-bad']]) {

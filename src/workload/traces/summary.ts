@@ -64,9 +64,8 @@ export class TraceMeter {
   readonly #hashIds = new IdSet();
   #conversations = 0;
   #deepest = 0;
-  /** Requests that have a time, and number of distinct times. */
+  /** Requests that have a time. */
   #timed = 0;
-  #timestamps = 0;
   #lastMs: number | null = null;
   #blocks = 0;
   #different = 0;
@@ -86,7 +85,6 @@ export class TraceMeter {
     if (arrival.kind === 'at') this.#conversations++;
     if (arrivalMs !== null) {
       this.#timed++;
-      if (arrivalMs !== this.#lastMs) this.#timestamps++;
       this.#lastMs = Math.max(this.#lastMs ?? 0, arrivalMs);
       this.#arrivedMs[turn.index] = arrivalMs;
     }
@@ -109,6 +107,7 @@ export class TraceMeter {
   summary(): TraceSummary {
     const { requests } = this;
     const seconds = this.#lastMs === null ? null : this.#lastMs / 1000;
+    const timestamps = differentIn(this.#arrivedMs);
     const gaps = this.#gapsMs.toSorted((a, b) => a - b);
     const allInput = sum(this.#input);
     return {
@@ -120,7 +119,7 @@ export class TraceMeter {
       duration_s: seconds,
       requests_per_second:
         seconds !== null && seconds > 0 && this.#timed === requests ? requests / seconds : null,
-      requests_per_timestamp: this.#timestamps > 0 ? this.#timed / this.#timestamps : null,
+      requests_per_timestamp: timestamps > 0 ? this.#timed / timestamps : null,
       input_tokens: spread(this.#input),
       output_tokens: spread(this.#output),
       total_input_tokens: allInput,
@@ -164,6 +163,13 @@ export class TraceMeter {
     for (const { key } of prompt) this.#had.add(key);
     return found;
   }
+}
+
+/** Number of different values; a set of them would have a largest size. */
+function differentIn(values: readonly number[]): number {
+  // A sparse list: requests without a time have no place in it.
+  const sorted = Float64Array.from(values.filter(() => true)).sort();
+  return sorted.reduce((count, value, i) => count + Number(i === 0 || value !== sorted[i - 1]), 0);
 }
 
 function spread(numbers: readonly number[]): Spread {
