@@ -195,6 +195,12 @@ describe('kvferry simulate', () => {
     expect(world.out()).toMatch(/decided k8s-hpa: prefill 1 to 3 \(in flight: /);
     expect(world.out()).toContain('takes 2.00 s.');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
+    const says = async (more: string) => {
+      const seeds = await simulate(`${argv} --autoscale-config hpa.json --html page.html${more}`, files);
+      return seeds.world.files.get('page.html')!.replaceAll(/\s+/g, ' ').includes(said);
+    };
+    const said = 'The chart and the events are of seed 0, the first of 2; the figures are of all 2.';
+    expect([await says(' --seeds 2'), await says('')]).toEqual([true, false]);
   });
 
   it('says why a fleet did not change, on the page too', async () => {
@@ -317,7 +323,10 @@ describe('kvferry simulate', () => {
       /Store: [^;]* evicted;\s+of\s+the\s+blocks\s+looked\s+up,\s+found\s+\d+%\s+of /,
     );
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    const seeds = await simulate(`${argv} --costs ./timed.json --seeds 2`, files);
+    const seeds = await simulate(`${argv} --costs ./timed.json --seeds 2 --html page.html`, files);
+    expect(seeds.world.files.get('page.html')!.replaceAll(/\s+/g, ' ')).toContain(
+      'Blocks are those at the end of the first seed; other figures are totals of all 2.',
+    );
     expect(seeds.world.out().replaceAll(/\s+/g, ' ')).toMatch(
       /blocks at the end of the first seed \([^)]*\); in all 2: \d+ evicted/,
     );

@@ -18,7 +18,7 @@ const MOST_ROWS = 30;
 export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null, firstSeed: number): Section[] {
   return [
     loadSection(arm, firstSeed),
-    ...(arm.scaling ? [scalingSection(arm, arm.scaling)] : []),
+    ...(arm.scaling ? [scalingSection(arm, arm.scaling, firstSeed)] : []),
     ...(timeline ? [waySection(arm, timeline)] : []),
   ];
 }
@@ -28,14 +28,25 @@ function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): S
   return { ...section, title: `${label}: timeline of one request` };
 }
 
-function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
+function scalingSection(
+  { label, engines, seeds }: SimulatedArm,
+  scaling: Scaling,
+  firstSeed: number,
+): Section {
   const { events, mean_engines: mean } = scaling;
-  const [stayed] = stayedSentence(scaling);
+  const intro = [
+    ...(seeds > 1
+      ? [
+          `The chart and the events are of seed ${firstSeed}, the first of ${seeds}; the figures are of all ${seeds}.`,
+        ]
+      : []),
+    ...stayedSentence(scaling),
+  ].join(' ');
   // An engine that joined at the very end has no load yet.
   const endMs = Math.max(endMsOf(engines), ...engines.map(({ serves_ms }) => serves_ms));
   return {
     title: `${label}: scaling`,
-    ...(stayed && { intro: stayed }),
+    ...(intro && { intro }),
     pieces: [
       {
         kind: 'figures',

@@ -178,6 +178,7 @@ function storeSection(
   arms: readonly SimulatedArm[],
   { assumed, tiers }: NonNullable<SimulationReport['store_times']>,
 ): Section {
+  const seeds = Math.max(...arms.map((arm) => arm.seeds));
   const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
   return {
     title: 'Store',
@@ -186,6 +187,9 @@ function storeSection(
         ? 'The cost model has no store times: loads and saves are assumed to take as long as READs between engines.'
         : 'Loads and saves take the times in the cost model.',
       ...tiers.map(tierTimesLine),
+      ...(seeds > 1
+        ? [`Blocks are those at the end of the first seed; other figures are totals of all ${seeds}.`]
+        : []),
     ].join(' '),
     pieces: [
       {
