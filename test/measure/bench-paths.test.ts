@@ -147,10 +147,11 @@ test("bytes and held blocks are means over rounds, and the store's memory is the
   const carried = (scale: number): CarriedKv => ({
     ...{ storeToP: 10 * scale, storeToD: 20 * scale, pToStore: 30 * scale, dToStore: 40 * scale },
     ...{ twoHops: 5 * scale, savingBlockMs: 6000 * scale, storeBytes: 100 * scale, storeCapacity: 900 },
+    ...{ pBlocks: 10, dBlocks: 20 },
   });
   const requests = [request(1, 1, 2, 10, 1), request(1, 2, 2, 10, 1), request(2, 1, 2, 10, 1)];
   const path = summarisePath({
-    ...{ name: 'both', requests, blockBytes: 8, pBlocks: 10, dBlocks: 20, heldForPMs: 3000, heldForDMs: 500 },
+    ...{ name: 'both', requests, blockBytes: 8, heldForPMs: 3000, heldForDMs: 500 },
     carried: [carried(1), carried(3)],
   });
   expect(path.bytes).toEqual({

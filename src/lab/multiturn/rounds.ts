@@ -2,6 +2,7 @@
 
 import type { StoreCounters } from '../../connector/types.ts';
 import { eachNoPull } from '../../engine/counters.ts';
+import { engineSpecs, poolOf } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-report.ts';
 import type { CarriedKv } from '../../measure/summaries/bench-paths.ts';
@@ -156,6 +157,9 @@ function carriedBy(
     cluster.info.engines
       .filter((engine) => role === null || engine.role === role)
       .reduce((n, { engineId }) => n + of(after, engineId, value) - of(before, engineId, value), 0);
+  const { settings } = cluster;
+  const blocks = (of: EngineRole): number =>
+    sumOf(engineSpecs(settings), (seat) => (seat.role === of ? poolOf(settings, seat).numBlocks : 0));
   return {
     storeToP: sum('prefill', ({ loadedBytes }) => loadedBytes),
     storeToD: sum('decode', ({ loadedBytes }) => loadedBytes),
@@ -163,6 +167,8 @@ function carriedBy(
     dToStore: sum('decode', ({ savedBytes }) => savedBytes),
     twoHops: sum(null, ({ twoHopBytes }) => twoHopBytes),
     savingBlockMs: sum(null, ({ savingBlockMs }) => savingBlockMs),
+    pBlocks: blocks('prefill'),
+    dBlocks: blocks('decode'),
     storeBytes: store ? store.blocks * store.blockBytes : 0,
     storeCapacity: store ? store.slots * store.blockBytes : 0,
   };

@@ -49,7 +49,7 @@ export function summariseExperiment(
     const facts = armFacts(arm, rounds, config, blockBytes);
     const mode = summariseMode(requests, facts);
     if (!mode) return [];
-    if (arm.path) return [[arm.key, { ...mode, ...pathOf(plan, arm.path.name, rounds, facts, config.seed) }]];
+    if (arm.path) return [[arm.key, { ...mode, ...pathOf(arm.path.name, rounds, facts, config.seed) }]];
     if (!arm.routing) return [[arm.key, mode]];
     const idsOf = (role: string) => engines.flatMap((each) => (each.role === role ? [each.engineId] : []));
     const routing = routingOf(requests, {
@@ -125,7 +125,6 @@ export function unansweredArm(
 
 /** What a path moved and held, and its median TTFT for turns with something to reuse. */
 function pathOf(
-  { pBlocks, dBlocks }: ExperimentPlan,
   name: string,
   rounds: readonly ArmRound[],
   { blockBytes, heldForP, heldForD }: ModeFacts,
@@ -135,7 +134,7 @@ function pathOf(
   const later = [...laterTtfts(requests).values()];
   return {
     path: summarisePath({
-      ...{ name, pBlocks, dBlocks, blockBytes: blockBytes! },
+      ...{ name, blockBytes: blockBytes! },
       requests: uncut(rounds).flatMap((round) => round.requests),
       carried: uncut(rounds).flatMap(({ carried }) => carried ?? []),
       heldForPMs: heldForP?.blockMs ?? 0,

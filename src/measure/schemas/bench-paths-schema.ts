@@ -21,8 +21,8 @@ export const benchPathSchema = z.strictObject({
     .describe('KV moved per round, mean over rounds.'),
   memory: z
     .strictObject({
-      p_pool_bytes: bytes.describe('The same for every path; includes what is held for others.'),
-      d_pool_bytes: bytes,
+      p_pool_bytes: bytes.describe('Of all P. The same for every path; includes what is held for others.'),
+      d_pool_bytes: bytes.describe('Of all D.'),
       store_bytes: bytes.describe('Blocks in the store at the end of a round, maximum over rounds.'),
       store_capacity_bytes: bytes,
     })

@@ -19,6 +19,9 @@ export interface CarriedKv {
   dToStore: number;
   twoHops: number;
   savingBlockMs: number;
+  /** Blocks of the pools of all P, and of all D. */
+  pBlocks: number;
+  dBlocks: number;
   storeBytes: number;
   storeCapacity: number;
 }
@@ -29,8 +32,6 @@ export interface PathFacts {
   /** One entry per round. */
   carried: readonly CarriedKv[];
   blockBytes: number;
-  pBlocks: number;
-  dBlocks: number;
   /** Blocks × milliseconds, all rounds together. */
   heldForPMs: number;
   heldForDMs: number;
@@ -54,8 +55,8 @@ export function summarisePath(facts: PathFacts): BenchPath {
       two_hops: perRound(({ twoHops }) => twoHops),
     },
     memory: {
-      p_pool_bytes: facts.pBlocks * blockBytes,
-      d_pool_bytes: facts.dBlocks * blockBytes,
+      p_pool_bytes: most(({ pBlocks }) => pBlocks) * blockBytes,
+      d_pool_bytes: most(({ dBlocks }) => dBlocks) * blockBytes,
       store_bytes: most(({ storeBytes }) => storeBytes),
       store_capacity_bytes: most(({ storeCapacity }) => storeCapacity),
     },

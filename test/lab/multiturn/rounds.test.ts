@@ -1,6 +1,7 @@
 /** An arm's counters cover the requests that are reported, not those before them. */
 import { expect, test } from 'vitest';
 import type { StoreCounters } from '../../../src/connector/types.ts';
+import { plainFleet } from '../../../src/fleet/seats.ts';
 import type { Cluster } from '../../../src/fleet/types.ts';
 import type { EngineStats } from '../../../src/host/engine-report.ts';
 import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
@@ -26,7 +27,14 @@ function counting(target: FakeTarget): Cluster {
   };
   const info = { model: { blockBytes: 4096 }, engines: [{ engineId: 'prefill-0', role: 'prefill' }] };
   const storeStats = async () => null;
-  return { info, stats, storeStats, configure: async () => {} } as unknown as Cluster;
+  const { seats, rolesets } = plainFleet({ prefill: 2, decode: 1 });
+  // The second P has a pool of its own size.
+  const fleet = {
+    rolesets,
+    seats: seats.map((seat) => (seat.name === 'prefill-1' ? { ...seat, own: { numBlocks: 20 } } : seat)),
+  };
+  const settings = { prefill: { numBlocks: 9 }, decode: { numBlocks: 7 }, fleet };
+  return { info, settings, stats, storeStats, configure: async () => {} } as unknown as Cluster;
 }
 
 const pools = { prefixCaching: true, pBlocks: 9, dBlocks: 9 };
@@ -58,5 +66,6 @@ test.each([
   });
   expect(served.carried).toMatchObject({
     ...{ storeToP: 10 * counted, pToStore: 10 * counted, twoHops: 10 * counted, savingBlockMs: counted },
+    ...{ pBlocks: 9 + 20, dBlocks: 7 },
   });
 });
