@@ -24,6 +24,8 @@ export interface ConnectorDeps extends TransferEvents {
   pullsAreWeighed?: boolean;
   /** Estimated time saved by having one of the request's blocks, ms; null or absent if not known. */
   worthOfBlockMs?: (request: ConnectorRequest) => number | null;
+  /** Whether another connector keeps the request's blocks too, so that the end of a hold would free none of them. */
+  keptElsewhere?: ((requestId: string) => boolean) | undefined;
   /** Part of a composed MultiConnector: blocks that P hands over through another connector are not looked up or saved again. */
   composed?: boolean;
 }

@@ -63,7 +63,12 @@ describe('the worker side', () => {
     tell([['both', 2]], [['kept', 2]]);
     expect([a.metas, b.metas]).toEqual([['for a'], ['for b']]);
     a.output = { finishedRecving: ['both', 'alone'], finishedSending: ['kept'] };
-    expect(worker.getFinished()).toMatchObject({ finishedRecving: ['alone'], finishedSending: [] });
+    expect(worker.keptTwice('kept')).toBe(true);
+    // Its last keeper can now let it go.
+    expect(worker.getFinished()).toMatchObject({
+      ...{ finishedRecving: ['alone'], finishedSending: [], changed: true },
+    });
+    expect([worker.keptTwice('kept'), worker.keptTwice('plain')]).toEqual([false, false]);
     b.output = { finishedRecving: ['both'], finishedSending: ['kept', 'plain'], changed: true };
     expect(worker.getFinished()).toMatchObject({
       ...{ finishedRecving: ['both'], finishedSending: ['kept', 'plain'], changed: true },

@@ -1,12 +1,12 @@
 /** A MultiConnector of NIXL and a store, policy only: which source gives what, what travels twice, and when blocks are freed. */
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../src/config/connectors.ts';
 import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams, SingleConnectorName } from '../../src/config/kv-transfer.ts';
 import { alone, chain, type Sizes, tokens } from '../engine/fakes.ts';
-import { PolicyCluster } from './policy-cluster.ts';
+import { PolicyCluster, PolicyTransport } from './policy-cluster.ts';
 
 const profile = costProfileSchema.parse({
   ...{ kvferry_cost_profile: 1, kvferry: '0.1.0', date: '2026-01-01T00:00:00.000Z', model: 'nano' },
@@ -190,6 +190,39 @@ it('blocks that are both held for a reader and being saved are freed once, when 
   await cluster.settle();
   expect(cluster.p.core.resetPrefixCache()).toBe(true);
   expect(cluster.store!.service.counters.taken).toBe(2);
+});
+
+it('a hold whose blocks are being saved too is not dropped, since that would free none; once they are saved, it is', async () => {
+  const sizes = { prefixCaching: false, numBlocks: 11 };
+  const cluster = clusterWith(
+    'compose',
+    NIXL_FIRST,
+    { promptOnly: false },
+    { prefixCaching: false },
+    null,
+    sizes,
+  );
+  const waiting: (() => void)[] = [];
+  const { read } = PolicyTransport.prototype;
+  // The store reads nothing from D for now.
+  const reads = vi.spyOn(PolicyTransport.prototype, 'read').mockImplementation(async function (
+    this: PolicyTransport,
+    request,
+  ) {
+    if (this.identity.engineId === STORE_ADDRESS.engineId && request.remote.engineId === cluster.d.engineId)
+      await new Promise<void>((resolve) => waiting.push(resolve));
+    return read.call(this, request);
+  });
+  onTestFinished(() => reads.mockRestore());
+  const held = () => cluster.d.holds.list().map(({ requestId }) => requestId);
+  for (const [i, id] of ['a', 'b'].entries())
+    await cluster.finish(cluster.turn(id, tokens(40, 1 + i), sampling, null));
+  const third = cluster.turn('c', tokens(40, 3), sampling, null);
+  await cluster.settle();
+  expect([waiting.length, held()]).toEqual([2, ['a-d', 'b-d']]);
+  for (const goOn of waiting) goOn();
+  await cluster.finish(third);
+  expect(held()).toEqual(['b-d', 'c-d']);
 });
 
 it('with random settings and failing READs, tokens are those of one engine alone, and nothing leaks', async () => {

@@ -28,6 +28,7 @@ export function createMultiConnector(
     children.push(
       make({
         ...deps,
+        keptElsewhere: (requestId) => worker.keptTwice(requestId),
         worthOfBlockMs: (request) =>
           weighsCosts(composition, request) ? (costs?.worthOfBlockMs(request) ?? null) : null,
         pullsAreWeighed: composition === 'cost-aware' && known !== null,
@@ -53,11 +54,12 @@ export function createMultiConnector(
     secondHops,
     costs,
   });
+  const worker = new MultiWorkerSide(children.map((child) => child.worker));
   const holds = children.find((child) => child.holds)?.holds;
   const ofStore = children[store]?.store;
   return {
     scheduler,
-    worker: new MultiWorkerSide(children.map(({ worker }) => worker)),
+    worker,
     streams: scheduler,
     ...(holds ? { holds } : {}),
     get counters() {

@@ -24,8 +24,14 @@ export class MultiWorkerSide implements KvConnectorWorker<MultiMetadata> {
       finishedSending: outputs.flatMap((one) => one.finishedSending).filter((id) => isLast(this.#sends, id)),
       finishedRecving: outputs.flatMap((one) => one.finishedRecving).filter((id) => isLast(this.#loads, id)),
       failedRecving: outputs.flatMap((one) => one.failedRecving),
-      changed: outputs.some((one) => one.changed),
+      // A hold whose blocks another child kept may now be dropped.
+      changed: outputs.some((one) => one.changed || one.finishedSending.length > 0),
     };
+  }
+
+  /** Whether more than one child keeps the request's blocks. */
+  keptTwice(requestId: string): boolean {
+    return (this.#sends.get(requestId) ?? 1) > 1;
   }
 
   dueMs(): number | null {

@@ -30,6 +30,7 @@ export function createNixlConnector(config: NixlConfig, deps: ConnectorDeps): En
     transport,
     clock,
     claim,
+    keptElsewhere: deps.keptElsewhere,
     onHoldDropped,
     onPull,
     onChunk,

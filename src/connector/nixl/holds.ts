@@ -9,7 +9,7 @@ import type { BlockIds, Clock } from '../../engine/types.ts';
 import { type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
-import type { ReaderHolds } from '../types.ts';
+import type { ConnectorDeps, ReaderHolds } from '../types.ts';
 import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
@@ -45,6 +45,7 @@ export interface HoldTableDeps extends ReadRules {
   onDroppable: () => void;
   /** Whether a streamed read waits for a request without blocks. Then P's holds may be dropped too, to let it be computed. */
   streamStarves: () => boolean;
+  keptElsewhere?: ConnectorDeps['keptElsewhere'];
 }
 
 export class HoldTable implements ReaderHolds {
@@ -251,8 +252,10 @@ export class HoldTable implements ReaderHolds {
     this.#deps.onDroppable();
   }
 
+  /** Of those whose end would free blocks. */
   #oldestUnread(which: (hold: Hold) => boolean): Hold | null {
-    for (const hold of this.#holds.values()) if (hold.readers === 0 && which(hold)) return hold;
+    for (const hold of this.#holds.values())
+      if (hold.readers === 0 && which(hold) && !this.#deps.keptElsewhere?.(hold.requestId)) return hold;
     return null;
   }
 

@@ -16,7 +16,7 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import { Reports } from '../polled-reports.ts';
-import { noTransfers, type TransferEvents } from '../types.ts';
+import { type ConnectorDeps, noTransfers, type TransferEvents } from '../types.ts';
 import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';
 import { StreamTable } from './streams.ts';
@@ -32,6 +32,7 @@ export interface WorkerSideDeps extends Partial<TransferEvents> {
   transport: ServingTransport;
   clock: Clock;
   claim?: ClaimPrefix | undefined;
+  keptElsewhere?: ConnectorDeps['keptElsewhere'];
 }
 
 export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
@@ -71,6 +72,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       },
       onDeadline: () => this.#reports.wake(),
       onDroppable: () => this.#reports.changed(),
+      keptElsewhere: deps.keptElsewhere,
       streamStarves: () => this.#streams.starving,
     });
     this.#streams = new StreamTable({
