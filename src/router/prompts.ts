@@ -1,17 +1,21 @@
 /** Builds a turn's prompt as token ids. History keeps the ids that the engines saw; only new text is tokenised. */
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
-import { type Encode, encodeAfter } from '../text-after.ts';
 import type { StreamDecoder } from './answer.ts';
 import type { Conversation } from './conversations.ts';
 import { continuesHistory } from './history.ts';
 import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
+
+/** Text to ids, without special tokens. */
+type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 /** What the router needs of a model's tokenizer and chat template. */
 export interface TurnText {
   architecture: { eosTokenIds: readonly number[] };
   tokenizer: {
     encode(text: string): number[];
+    /** Ids of a text that another precedes; null if they depend on that one. Absent: they are those of the text alone. */
+    encodeAfter?(text: string, encode: Encode): Promise<readonly number[] | null>;
     /** Adds the special tokens of a whole prompt. Absent: the model has none. */
     withSpecialTokens?(tokenIds: readonly number[]): readonly number[];
     /** `after`: the prompt's token ids. */
@@ -80,7 +84,8 @@ export class PromptBuilder {
     // The same text may have been tokenised with other special tokens.
     const alike = continued?.specialTokens === addSpecialTokens || withSpecialTokens([]).length === 0;
     if (continued?.text && alike) {
-      const added = await encodeAfter(text.slice(continued.text.length), encode);
+      const more = text.slice(continued.text.length);
+      const added = await (this.#text.tokenizer.encodeAfter?.(more, encode) ?? encode(more));
       if (added) return [...written(continued.historyIds), ...added];
     }
     const ids = await encode(text);

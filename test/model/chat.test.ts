@@ -110,6 +110,8 @@ describe('the next turn after an answer that no special token ends', () => {
     const whole = tokenizer.encode(`Ux${end}Ay${end}Ux${end}A`);
     expect(next).toEqual(whole);
     expect(whole).not.toContain(0);
+    const added = await tokenizer.encodeAfter(`${end}Ux${end}A`, (text) => tokenizer.encode(text));
+    expect(added).toEqual(whole.slice(historyIds.length));
     // The history is kept as it is.
     const other = [9, ...historyIds.slice(1)];
     const kept = await chat.nextTurnPrompt({ historyIds: other, ...turn }, (text) => tokenizer.encode(text));

@@ -1,5 +1,6 @@
 /** A turn's prompt as token ids, and a turn taken back. */
 import { describe, expect, it } from 'vitest';
+import { encodeAfter } from '../../src/model/text/text-after.ts';
 import { type Conversation, ConversationCache } from '../../src/router/conversations.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { takeBack } from '../../src/router/rewind.ts';
@@ -65,11 +66,11 @@ describe('a prompt', () => {
   it('of text that continues a conversation is encoded as it would be after the text before', async () => {
     const known = { text: 'ab', historyIds: [1, 2, 3] };
     // As Llama 2's: puts a space before every text.
-    const spaced = { encode: (written: string) => codes(` ${written}`) };
+    const spaced = { encodeAfter, encode: (written: string) => codes(` ${written}`) };
     for (const more of ['cd', ' cd', '\ncd'])
       expect(await build({ promptText: `ab${more}` }, known, spaced)).toEqual([1, 2, 3, ...codes(more)]);
     // Joins a newline to what follows: then the ids depend on what came before.
-    const joining = { encode: (written: string) => codes(written.replace('\nc', 'j')) };
+    const joining = { encodeAfter, encode: (written: string) => codes(written.replace('\nc', 'j')) };
     expect(await build({ promptText: 'abcd' }, known, joining)).toEqual(codes('abcd'));
   });
 

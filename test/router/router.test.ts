@@ -412,12 +412,10 @@ describe('a text that takes long to tokenise', () => {
   test('is tokenised again if another turn of the conversation ended in the meantime', async () => {
     const { ask, before, asked, encode, go } = await slowSecond();
     const slow = ask({ conversationId: 'c', promptText: `${before}x`, encode });
-    await expect.poll(() => asked).toEqual(['\nx']);
+    await expect.poll(() => asked).toEqual(['x']);
     await ask({ conversationId: 'c', promptText: `${before}y`, encode: async (text) => idsOf(text) });
     go();
-    await expect.poll(() => asked.length).toBe(2);
-    go();
-    await expect.poll(() => asked).toEqual(['\nx', '\n', `${before}x`]);
+    await expect.poll(() => asked).toEqual(['x', `${before}x`]);
     go();
     expect((await slow).promptTokenIds).toEqual(idsOf(`${before}x`));
   });
@@ -427,10 +425,8 @@ describe('a text that takes long to tokenise', () => {
     const controller = new AbortController();
     const { signal } = controller;
     const slow = router.serve({ conversationId: 'c', promptText: `${before}x`, encode, signal }).next();
-    await expect.poll(() => asked).toEqual(['\nx']);
+    await expect.poll(() => asked).toEqual(['x']);
     controller.abort(new Error('gone'));
-    go();
-    await expect.poll(() => asked.length).toBe(2);
     go();
     await expect(slow).rejects.toThrow('gone');
     expect(at('p0').requests).toHaveLength(1);

@@ -6,8 +6,8 @@ import { Template } from '@huggingface/jinja';
 import { z } from 'zod';
 import { ModelError, RequestError } from '../../errors.ts';
 import type { FileSource } from '../../platform/types.ts';
-import { type Encode, encodeAfter } from '../../text-after.ts';
 import { pathOf, readJson } from '../architecture/json-file.ts';
+import { type Encode, encodeAfter } from './text-after.ts';
 import { tokenText } from './tokenizer.ts';
 
 export interface ChatMessage {

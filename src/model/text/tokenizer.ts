@@ -5,6 +5,7 @@ import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../../platform/types.ts';
 import { anyObject, pathOf, readJson, requireJson } from '../architecture/json-file.ts';
 import { makeTokenizer } from './hugging-face.ts';
+import { encodeAfter } from './text-after.ts';
 import { tokenBytes } from './token-bytes.ts';
 
 /** Decodes a growing list of tokens incrementally. */
@@ -70,6 +71,9 @@ export class Tokenizer {
     if (text === '') return [];
     return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
+
+  /** For text that continues a text in the same conversation. */
+  readonly encodeAfter = encodeAfter;
 
   /**
    * Adds the special tokens that Hugging Face's tokenizers put around a prompt: for most models that have one, a
