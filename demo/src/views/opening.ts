@@ -12,6 +12,9 @@ import type { Session, SessionState } from '../session/types.ts';
 /** Time to read the headline of the last turn. */
 const READING_MS = 3500;
 
+/** What shows that the user does something; scrolling is reading. */
+const TAKES_OVER = ['click', 'keydown', 'input', 'hashchange'];
+
 export function watchOpening({ state, actions }: Session): void {
   if (!isPlain(location.hash)) return;
   let waiting: ReturnType<typeof setTimeout> | undefined;
@@ -25,6 +28,11 @@ export function watchOpening({ state, actions }: Session): void {
       void actions.runRace();
     }, READING_MS);
   });
+  const end = () => {
+    clearTimeout(waiting);
+    stop();
+  };
+  for (const kind of TAKES_OVER) addEventListener(kind, end, { once: true });
 }
 
 /** Settings that change only how the page is shown. */
