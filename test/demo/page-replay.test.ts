@@ -35,6 +35,40 @@ async function openRecorded(lesson: number): Promise<OpenedPage> {
 /** Texts that some lessons show after their last step instead of `see`. */
 const TOLD: Readonly<Record<number, string>> = { 10: 'tokens of both answers are the same' };
 
+test('the chat follows an answer, but not while the reader has scrolled back with a key', async () => {
+  const { page } = await openPage(browser(), served().url);
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+  const list = page.locator('.chat-turns');
+  const top = () => list.evaluate(({ scrollTop }) => scrollTop);
+  const below = () =>
+    list.evaluate(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight);
+  /** More of the last answer arrives. */
+  const goOn = async () => {
+    const before = await list.evaluate(({ scrollHeight }) => scrollHeight);
+    await page.evaluate(`{
+      const { turns } = kvferry.state;
+      const last = turns.value.at(-1);
+      const more = { answer: last.answer + ' and so on'.repeat(100), tokens: last.tokens + 100 };
+      turns.value = [...turns.value.slice(0, -1), { ...last, ...more }];
+    }`);
+    await expect.poll(() => list.evaluate(({ scrollHeight }) => scrollHeight)).toBeGreaterThan(before);
+  };
+  await goOn();
+  await expect.poll(below).toBeLessThan(8);
+  await list.focus();
+  await page.keyboard.press('Home');
+  await expect.poll(top).toBe(0);
+  await goOn();
+  await page.waitForTimeout(200);
+  expect(await top()).toBe(0);
+  await page.keyboard.press('End');
+  await expect.poll(below).toBeLessThan(8);
+  await goOn();
+  await expect.poll(below).toBeLessThan(8);
+});
+
 test('without WebGPU the page says what is missing and replays a recorded run', async () => {
   const { page, errors } = await openPage(browser(), served().url);
   onTestFinished(() => page.close());

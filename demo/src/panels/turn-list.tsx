@@ -23,6 +23,7 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
   const last = turns.at(-1);
   const scaleMs = Math.max(...turns.map((turn) => turn.result?.ttft_ms ?? 0), 1);
   const follows = useRef(true);
+  const topBefore = useRef(0);
   useEffect(() => {
     follows.current = true;
   }, [turns.length]);
@@ -76,7 +77,11 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
         follows.current = false;
       }}
       onScroll={({ currentTarget: scrolled }) => {
-        if (scrolled.scrollHeight - scrolled.scrollTop - scrolled.clientHeight < 8) follows.current = true;
+        const { scrollTop } = scrolled;
+        if (scrolled.scrollHeight - scrollTop - scrolled.clientHeight < 8) follows.current = true;
+        // Upwards with a key or the scrollbar. Following only goes down.
+        else if (scrollTop < topBefore.current) follows.current = false;
+        topBefore.current = scrollTop;
       }}
     >
       {turns.map((turn) => (
