@@ -13,7 +13,8 @@ self.addEventListener('fetch', (event) => {
 
 async function isolated(request) {
   const response = await fetch(request);
-  if (response.type === 'opaque' || response.type === 'error') return response;
+  // Nothing of these can be read; a redirect is followed by the browser.
+  if (['opaque', 'opaqueredirect', 'error'].includes(response.type)) return response;
   const headers = new Headers(response.headers);
   headers.set('Cross-Origin-Opener-Policy', 'same-origin');
   headers.set('Cross-Origin-Embedder-Policy', 'require-corp');
