@@ -1,4 +1,5 @@
 /** The crossover chart on uPlot: two lines, the threshold, and shaded regret. Created once, then given new data. */
+import '../../styles/threshold.css';
 import '../locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import type { Crossover } from '../../session/types.ts';
