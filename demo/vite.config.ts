@@ -82,6 +82,23 @@ function zodWithoutJsonSchema(): Plugin {
   };
 }
 
+/** Removes what --help says of each setting, which the page never shows. */
+function withoutHelp(): Plugin {
+  const text = /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`/.source;
+  return {
+    name: 'kvferry-without-help',
+    apply: 'build',
+    enforce: 'pre',
+    transform(code, id) {
+      if (!/\/src\/config\/[\w-]+\.ts$/.test(id)) return null;
+      return {
+        code: code.replace(new RegExp(`(description:\\s*)(?:${text})(?=\\s*[,}])`, 'g'), "$1''"),
+        map: null,
+      };
+    },
+  };
+}
+
 /** The size of what the page's first view loads, without models, routing policies and charts, which are fetched later. */
 const MOST_GZIPPED_BYTES = 250_000;
 
@@ -130,9 +147,9 @@ export default defineConfig({
   root,
   base: './',
   define: { SHIPPED_FILES: JSON.stringify(models) },
-  plugins: [staticFiles(), zodWithoutJsonSchema(), weighed()],
+  plugins: [staticFiles(), zodWithoutJsonSchema(), withoutHelp(), weighed()],
   server: { headers: isolation, fs: { allow: [project] } },
-  worker: { format: 'es', plugins: () => [shortShaders(), zodWithoutJsonSchema()] },
+  worker: { format: 'es', plugins: () => [shortShaders(), zodWithoutJsonSchema(), withoutHelp()] },
   build: {
     ...{ target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },
     // Every browser with WebGPU supports module preloading natively.
