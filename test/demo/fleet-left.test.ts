@@ -1,18 +1,21 @@
-/** A fleet that is no longer watched starts nothing. */
-import { expect, it, vi } from 'vitest';
+/** A fleet that nobody sees: its view was left, or its tab is in the background. */
+import { beforeEach, expect, it, vi } from 'vitest';
+import type { LiveOrder } from '../../src/simulate/live/protocol.ts';
 
-const workers = vi.hoisted(() => ({ started: 0 }));
+const workers = vi.hoisted(() => ({ started: 0, told: [] as LiveOrder[] }));
+const tab = {
+  visibilityState: 'visible',
+  addEventListener: () => {},
+  removeEventListener: () => {},
+};
 
-it('a measurement that arrives after the fleet view was left starts no worker and is used on return', async () => {
+beforeEach(() => {
+  Object.assign(workers, { started: 0, told: [] });
   vi.stubGlobal('location', { hash: '#view=fleet', href: 'http://localhost/#view=fleet' });
   vi.stubGlobal('history', { replaceState: () => {} });
   vi.stubGlobal('addEventListener', () => {});
   vi.stubGlobal('removeEventListener', () => {});
-  vi.stubGlobal('document', {
-    visibilityState: 'visible',
-    addEventListener: () => {},
-    removeEventListener: () => {},
-  });
+  vi.stubGlobal('document', tab);
   vi.stubGlobal(
     'Worker',
     class {
@@ -20,10 +23,15 @@ it('a measurement that arrives after the fleet view was left starts no worker an
         workers.started++;
       }
       addEventListener() {}
-      postMessage() {}
+      postMessage(order: LiveOrder) {
+        workers.told.push(order);
+      }
       terminate() {}
     },
   );
+});
+
+it('a measurement that arrives after the fleet view was left starts no worker and is used on return', async () => {
   vi.doMock('../../demo/src/session/experiments/costs.ts', async () => {
     const { signal } = await import('@preact/signals');
     return { costsHere: signal({ costs: 'here', kvBytesPerToken: 1 }) };
@@ -36,4 +44,12 @@ it('a measurement that arrives after the fleet view was left starts no worker an
   fleet.measured();
   expect(workers.started).toBe(1);
   expect(new Fleet().settings.value.costs).toBe('measured');
+});
+
+it('a fleet opened in a background tab stands still', async () => {
+  const { Fleet } = await import('../../demo/src/fleet/fleet.ts');
+  tab.visibilityState = 'hidden';
+  const leave = new Fleet().watch();
+  expect(workers.told.findLast(({ kind }) => kind === 'pace')).toMatchObject({ speed: 0 });
+  leave();
 });

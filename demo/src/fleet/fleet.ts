@@ -60,7 +60,6 @@ export class Fleet {
   #thread: FleetThread | null = null;
   /** The kind of engines that the current thread runs. */
   #engines: FleetSettings['engines'] = 'simulated';
-  #hidden = false;
   /** Between watch() and its end. A measurement may finish later, and must not start anything then. */
   #watched = false;
   /** Turn whose path is wanted; null: none, and answers for other turns are dropped. */
@@ -73,10 +72,7 @@ export class Fleet {
 
   /** Runs the fleet until the returned function is called. */
   watch(): () => void {
-    const seen = () => {
-      this.#hidden = document.visibilityState !== 'visible';
-      this.#pace();
-    };
+    const seen = () => this.#pace();
     const follow = () => this.#follow();
     this.#watched = true;
     document.addEventListener('visibilitychange', seen);
@@ -250,7 +246,7 @@ export class Fleet {
   }
 
   #pace(): void {
-    const still = this.held.value || this.#hidden;
+    const still = this.held.value || document.visibilityState !== 'visible';
     this.#order({ kind: 'pace', speed: still ? 0 : speedOf(this.settings.value.pace) });
   }
 
