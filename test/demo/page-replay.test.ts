@@ -69,6 +69,21 @@ test('the chat follows an answer, but not while the reader has scrolled back wit
   await expect.poll(below).toBeLessThan(8);
 });
 
+test('a word of the history that was edited twice is shown with both edits', async () => {
+  const { page } = await openPage(browser(), served().url);
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+  await page.evaluate(`{
+    const { turns } = kvferry.state;
+    const edits = [{ from: 'bear', to: 'fox' }, { from: 'fox', to: 'wolf' }];
+    turns.value = [{ ...turns.value.at(-1), question: 'Is it a bear?', edits }];
+  }`);
+  const question = page.locator('.chat-question');
+  await expect.poll(() => question.locator('del').allInnerTexts()).toEqual(['bear', 'fox']);
+  expect(await question.locator('ins ins').innerText()).toBe('wolf');
+});
+
 test('without WebGPU the page says what is missing and replays a recorded run', async () => {
   const { page, errors } = await openPage(browser(), served().url);
   onTestFinished(() => page.close());

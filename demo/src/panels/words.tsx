@@ -40,14 +40,17 @@ export function Said({ text, edits }: { text: string } & Pick<TurnView, 'edits'>
   if (!edit) return <>{text}</>;
   return (
     <>
-      {text
-        .split(edit.from)
-        .flatMap((part, i) => [
-          ...(i === 0
-            ? []
-            : [<del key={`del ${i}`}>{edit.from}</del>, <ins key={`ins ${i}`}>{edit.to}</ins>]),
-          <Said key={`part ${i}`} text={part} edits={later} />,
-        ])}
+      {text.split(edit.from).flatMap((part, i) => [
+        ...(i === 0
+          ? []
+          : [
+              <del key={`del ${i}`}>{edit.from}</del>,
+              <ins key={`ins ${i}`}>
+                <Said text={edit.to} edits={later} />
+              </ins>,
+            ]),
+        <Said key={`part ${i}`} text={part} edits={later} />,
+      ])}
     </>
   );
 }
