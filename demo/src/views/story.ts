@@ -254,8 +254,10 @@ function compared({ conversation }: TurnView, pulledTokens: number, { turns }: S
 function stallStory({ stall, race, turns, beganMs }: StoryFacts): Story | null {
   if (!stall || stall.error || stall.startedMs < beganMs) return null;
   const { startedMs } = stall;
-  // A later turn or race is the newer story.
-  if ((turns.at(-1)?.startMs ?? 0) > startedMs || (race?.pull.startedMs ?? 0) > startedMs) return null;
+  // A later turn or race is the newer story, also a race that only prepares.
+  const preparing = race && !race.error ? Number.POSITIVE_INFINITY : 0;
+  const racedMs = race?.pull.startedMs ?? race?.recompute.startedMs ?? preparing;
+  if (Math.max(turns.at(-1)?.startMs ?? 0, racedMs) > startedMs) return null;
   const verdict = stallVerdict(stall);
   if (!verdict) {
     return {

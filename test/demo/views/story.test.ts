@@ -26,6 +26,7 @@ const told = (events: readonly SessionEvent[], status?: Status) => {
     beganMs: state.beganMs.value,
   });
 };
+const headlineOf = (events: readonly SessionEvent[]) => told(events).headline;
 const race = (raceEvent as Extract<SessionEvent, { kind: 'race' }>).race!;
 const withTimes = (pullMs: number, recomputeMs: number): Race => ({
   ...race,
@@ -137,6 +138,20 @@ describe('the headline', () => {
       headline: 'Pulling back cost 150 ms here',
       detail: expect.stringContaining('On this machine, at this length, copying is slower'),
     });
+  });
+
+  it('leaves an older stall for a new race as soon as it prepares, unless that failed', () => {
+    const side = { phase: 'waiting' as const, runs: [], pieces: [] };
+    const stall = { startedMs: 4000, question: 'Count.', pastedTokens: 400, alone: side, split: side };
+    const measured = { kind: 'stall', atMs: 4000, stall: { ...stall, error: null } } as const;
+    const idle = { ...race.pull, phase: 'waiting' as const, startedMs: null, ttftMs: null };
+    const withRace = (raced: Partial<Race>) =>
+      headlineOf([...turn1, measured, { ...raceEvent, race: { ...race, ...raced } } as SessionEvent]);
+    const [ofStall, ofRace] = [/^One user gets an answer/, /^What did that save/];
+    expect(headlineOf([...turn1, measured])).toMatch(ofStall);
+    expect(withRace({ pull: idle, recompute: idle })).toMatch(ofRace);
+    expect(withRace({ pull: idle })).toMatch(ofRace);
+    expect(withRace({ pull: idle, recompute: idle, error: 'It was stopped.' })).toMatch(ofStall);
   });
 
   it('names a modelled link, not the machine, as the reason for a result', () => {
