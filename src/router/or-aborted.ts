@@ -1,9 +1,6 @@
-/** Resolves when `done` is settled, at once if it is null. Rejects as it does, or with the signal's reason once that aborts. */
-export async function orAborted(
-  signal: AbortSignal | undefined,
-  done: Promise<unknown> | null,
-): Promise<void> {
-  if (!signal || !done) {
+/** Settles as `done` does, or rejects with the signal's reason once that aborts. */
+export async function orAborted(signal: AbortSignal | undefined, done: Promise<unknown>): Promise<void> {
+  if (!signal) {
     await done;
     return;
   }

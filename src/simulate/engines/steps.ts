@@ -54,6 +54,7 @@ export class EngineSteps {
   readonly #deps: StepDeps;
   readonly #engine: SteppedEngine;
   #stepping: { cancel(): void } | null = null;
+  readonly #place: StepPlace;
   readonly #run: DecodeSteps;
   /** Whether steps are computed together, beginning with the one under way. */
   #running = false;
@@ -63,6 +64,7 @@ export class EngineSteps {
   constructor(engine: SteppedEngine, deps: StepDeps) {
     this.#engine = engine;
     this.#deps = deps;
+    this.#place = { ...engine.place, poolUsed: 0 };
     // Only full groups have such steps.
     this.#run = new DecodeSteps((shape) =>
       this.#stepMs(shape, engine.poolShare.ofContext(shape.decodeContext)),
@@ -131,8 +133,9 @@ export class EngineSteps {
   }
 
   #stepMs(shape: StepShape, poolUsed: number): number {
-    const { role, maxNumSeqs } = this.#engine.place;
-    return this.#deps.costs.stepMs(shape, { role, poolUsed, maxNumSeqs });
+    // One object for all steps: there are very many.
+    this.#place.poolUsed = poolUsed;
+    return this.#deps.costs.stepMs(shape, this.#place);
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {
