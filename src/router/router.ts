@@ -123,7 +123,7 @@ export class Router {
       historyIds = conversation.historyIds;
       promptTokenIds = await prompts.build(request, conversation);
       const moving = conversations.moving(conversation);
-      if (moving) await orAborted(request.signal, moving);
+      await (moving && orAborted(request.signal, moving));
       // Another turn of the conversation may have ended meanwhile; what is held now belongs to that history.
     } while (conversation.historyIds !== historyIds || conversations.moving(conversation));
     // Check before the hold is taken, so that a turn nobody waits for does not use it up.
