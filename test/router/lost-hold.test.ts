@@ -1,21 +1,9 @@
 /** Turns whose offered hold is gone when P comes to read it: P computes. Engines without a GPU. */
 import { expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
-import { ConversationCache } from '../../src/router/conversations.ts';
-import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
-import { Router } from '../../src/router/router.ts';
-import { TurnSpans } from '../../src/router/turn-spans.ts';
-import type { TurnResult } from '../../src/router/turn-types.ts';
 import { PolicyCluster } from '../connector/policy-cluster.ts';
 import { alone, tokens } from '../engine/fakes.ts';
-import { routingOf } from './policies.ts';
-
-/** Prompts are token ids, so nothing is encoded or decoded. */
-const text: TurnText = {
-  architecture: { eosTokenIds: [] },
-  tokenizer: { encode: () => [], streamDecoder: () => ({ push: () => '', end: () => '' }) },
-  chat: { encodePrompt: async () => [], nextTurnPrompt: async () => [] },
-};
+import { routerOver } from './policy-router.ts';
 
 const sampling = { maxTokens: 4, ignoreEos: true, seed: 1 };
 
@@ -23,29 +11,11 @@ function served(handover: Handover) {
   const sizes = { blockSize: 4, numBlocks: 40, maxNumSeqs: 2, maxNumBatchedTokens: 4, prefixCaching: false };
   const strict = { loadFailurePolicy: 'fail', bidirectional: true, recomputeThreshold: 0 } as const;
   const cluster = new PolicyCluster(sizes, { ...sizes, maxNumBatchedTokens: 64 }, strict);
-  const conversations = new ConversationCache(cluster.clock);
-  const routing = routingOf();
   let leaving = false;
-  let ids = 0;
-  const router = new Router({
-    text,
-    prompts: new PromptBuilder(text),
-    conversations,
-    clock: cluster.clock,
-    routing: () => routing,
-    settings: () => ({ mode: 'bidirectional', handover, throttled: false }),
+  const { conversations, ask } = routerOver(cluster, {
+    handover,
     engines: () => (leaving ? [] : [cluster.p, cluster.d]),
-    newId: (name) => `${name}!${++ids}`,
-    onTurn: () => {},
-    onRequest: () => {},
-    spans: new TurnSpans(),
   });
-  const ask = async (promptTokenIds: readonly number[]) => {
-    let result: TurnResult | null = null;
-    for await (const { final } of router.serve({ conversationId: 'a', promptTokenIds, sampling }))
-      result = final;
-    return result!;
-  };
   const leave = (leaves: boolean) => {
     leaving = leaves;
   };
@@ -55,7 +25,8 @@ function served(handover: Handover) {
     for (const { core } of [cluster.p, cluster.d])
       expect(core.inspect.stats()).toMatchObject({ usedBlocks: 0, heldRequests: 0 });
   };
-  return { cluster, ask, leave, nothingHeld };
+  const askFor = (promptTokenIds: readonly number[]) => ask({ promptTokenIds, sampling });
+  return { cluster, ask: askFor, leave, nothingHeld };
 }
 
 test.each([
