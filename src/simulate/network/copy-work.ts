@@ -10,7 +10,10 @@ export interface CopyWork {
   fromStepsMs: number;
 }
 
-/** `varies`: factor on the time of a READ between engines. If the costs have no store times, loads and saves take what a READ between engines takes. */
+/**
+ * `varies`: factor on the time of a READ between engines. If the costs have no store times, loads and saves take what such a
+ * READ takes.
+ */
 export function copyWork(
   { from, to }: { from: string; to: EngineIdentity },
   { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },
