@@ -1,0 +1,127 @@
+/** The server's open ports: one for each service, and the operator's, which has the routes of all the others. */
+import type { Hono } from 'hono';
+import type { SamplingParams } from '../engine/types.ts';
+import type { FaultBoard } from '../faults/board.ts';
+import { createApp } from './app.ts';
+import type { EnginePort } from './engine-ports.ts';
+import type { AccessOptions } from './http/access.ts';
+import { Admission } from './http/admission.ts';
+import { ownNames } from './http/host-check.ts';
+import { closePorts, FAREWELL_MS, listenOn, type OpenPort, urlOf } from './http/listening.ts';
+import type { ServerLog } from './http/log.ts';
+import type { Ports } from './http/ports.ts';
+import type { Observability } from './observability.ts';
+import { portFailure } from './operator/faults-route.ts';
+import { adminApp, isOperator, mountOnClientPort, type Observed } from './operator/operator.ts';
+import type { PortService } from './service.ts';
+
+export interface PortOptions extends AccessOptions {
+  ports: Ports;
+  maxQueue: number;
+  corsOrigins: readonly string[];
+  /** Host names that requests may use, in addition to this machine's own; '*': any. */
+  allowedHosts: readonly string[];
+  streamingKvParams: boolean;
+  /** Milliseconds after which a connection ends if its client reads none of the waiting bytes. */
+  writeTimeoutMs: number;
+  /** Sampling parameters for requests that do not set them. */
+  defaults: Partial<SamplingParams>;
+  version: string;
+  log: ServerLog;
+}
+
+export class OpenPorts {
+  readonly #options: PortOptions;
+  readonly #local: boolean;
+  readonly #faults: FaultBoard | null;
+  readonly #created = Math.floor(Date.now() / 1000);
+  readonly #opened = new Set<OpenPort>();
+  readonly #observed = new Set<Observed>();
+  /** Rebuilt after every change of the ports: a Hono app cannot get new routes once it has served a request. */
+  #adminApp: Hono | null = null;
+
+  /** `local`: only this machine can reach the clients' ports. */
+  constructor(options: PortOptions, local: boolean, faults: FaultBoard | null) {
+    this.#options = options;
+    this.#local = local;
+    this.#faults = faults;
+  }
+
+  /** Host names that requests to the clients' ports may use. */
+  get hosts(): string[] {
+    return this.#namesOf(this.#options.host);
+  }
+
+  /** Throws ConfigError; the observability is then closed too. */
+  async open(service: PortService, observability: Observability, port: number): Promise<EnginePort> {
+    const { host, maxQueue, writeTimeoutMs } = this.#options;
+    const entry = { service, observability };
+    const admission = new Admission(service.maxNumSeqs, maxQueue);
+    const app = this.#clientApp(entry, admission);
+    const server = await listenOn(app, { host, port, writeTimeoutMs }).catch((error: unknown) => {
+      observability.close();
+      throw error;
+    });
+    const opened = { server, admission };
+    this.#opened.add(opened);
+    this.#observed.add(entry);
+    this.#adminApp = null;
+    return {
+      url: urlOf(host, server),
+      close: async () => {
+        this.#opened.delete(opened);
+        this.#observed.delete(entry);
+        this.#adminApp = null;
+        observability.close();
+        await closePorts([opened], FAREWELL_MS);
+      },
+    };
+  }
+
+  /** Opens the operator's port and returns its URL. `mount` adds routes to those of the other ports. Throws ConfigError. */
+  async openAdmin(mount: (app: Hono) => void): Promise<string> {
+    const { adminHost: host, ports, writeTimeoutMs } = this.#options;
+    const make = (): Hono => {
+      const app = adminApp([...this.#observed], { ...this.#options, hosts: this.#namesOf(host) });
+      mount(app);
+      return app;
+    };
+    const fetch: Hono['fetch'] = (...args) => {
+      this.#adminApp ??= make();
+      return this.#adminApp.fetch(...args);
+    };
+    const server = await listenOn({ fetch }, { host, port: ports.admin, writeTimeoutMs });
+    this.#opened.add({ server, admission: null });
+    return urlOf(host, server);
+  }
+
+  /** Waits up to `graceMs` for the requests in progress, then aborts them. */
+  async close(graceMs: number): Promise<void> {
+    for (const { observability } of this.#observed) observability.close();
+    await closePorts([...this.#opened], graceMs);
+  }
+
+  #clientApp(entry: Observed, admission: Admission): Hono {
+    const { service, observability } = entry;
+    const { adminKey, adminOnClientPorts } = this.#options;
+    const rule = { adminKey, local: this.#local };
+    return createApp(service, {
+      ...this.#options,
+      ...{ admission, hosts: this.hosts, created: this.#created },
+      observer: observability.observer,
+      answered: observability.answered,
+      failure: () => {
+        const fault = this.#faults?.atPort(service.name);
+        return fault ? portFailure(fault) : null;
+      },
+      mount(app) {
+        observability.mountMetrics(app, isOperator(rule));
+        if (adminOnClientPorts) mountOnClientPort(app, entry, rule);
+      },
+    });
+  }
+
+  #namesOf(host: string): string[] {
+    return [...ownNames(host), ...this.#options.allowedHosts];
+  }
+}
