@@ -2,7 +2,8 @@
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
-import type { RequestNotice, TurnNotice } from '../router/router.ts';
+import type { TurnNotice } from '../router/router.ts';
+import type { RequestNotice } from '../router/turn-attempts.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { MembershipNotice } from './scale-report.ts';
 

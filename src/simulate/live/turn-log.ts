@@ -3,7 +3,8 @@ import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import { laneName, type Span, type Way } from '../../measure/spans/spans.ts';
 import { STAGES, stagePieces } from '../../measure/spans/stages.ts';
-import type { RequestNotice, TurnNotice } from '../../router/router.ts';
+import type { TurnNotice } from '../../router/router.ts';
+import type { RequestNotice } from '../../router/turn-attempts.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './view.ts';
 

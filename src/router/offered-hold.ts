@@ -1,0 +1,51 @@
+/** A hold offered to a turn's P, until the turn needs it no more: its blocks are then freed, or kept for the next turn. */
+import type { KvTransferParams } from '../config/kv-transfer.ts';
+import type { Conversation, ConversationCache } from './conversations.ts';
+import type { EngineClient } from './engine-client.ts';
+import { type HeldForNextTurn, release } from './next-turn-hold.ts';
+import type { TurnsByEngine } from './turns-by-engine.ts';
+
+export class OfferedHold {
+  readonly #held: HeldForNextTurn;
+  readonly #leaveHolder: () => void;
+  #settled = false;
+
+  constructor(held: HeldForNextTurn, turnsAt: TurnsByEngine) {
+    this.#held = held;
+    this.#leaveHolder = turnsAt.enter([held.holder.engineId]);
+  }
+
+  get holder(): EngineClient {
+    return this.#held.holder;
+  }
+
+  get tokens(): number {
+    return this.#held.params.remote_num_tokens ?? 0;
+  }
+
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** A copy of the parameters with the number of requests at their holder. */
+  params(): KvTransferParams {
+    return Object.assign({}, this.#held.params, { remote_num_requests: this.holder.load.inFlight });
+  }
+
+  /** Nobody will read the hold any more. P notifies D only after a successful pull, and that message may be lost. */
+  free(): void {
+    if (!this.#settled) release(this.#held);
+    this.#settle();
+  }
+
+  /** P did not read the hold, which may still be good for the conversation's next turn. */
+  returnTo(conversations: ConversationCache, conversation: Conversation): void {
+    this.#settle();
+    conversations.returnHeld(conversation, this.#held);
+  }
+
+  #settle(): void {
+    this.#settled = true;
+    this.#leaveHolder();
+  }
+}
