@@ -190,6 +190,8 @@ describe('metric values', () => {
     expect(value('request_queue_time_seconds_count')).toBe(2);
     expect(value('request_decode_time_seconds_sum')).toBeCloseTo(0.3);
     expect(value('e2e_request_latency_seconds_count')).toBe(2);
+    expect(value('request_prompt_tokens_sum')).toBe(80);
+    expect(value('request_prefill_kv_computed_tokens_sum')).toBe(40 + 8);
     expect(value('iteration_tokens_total_sum')).toBe(80 + 5);
     expect(value('iteration_tokens_total_count')).toBe(5);
     expect(value('num_requests_running')).toBe(0);
@@ -211,11 +213,13 @@ describe('metric values', () => {
     expect(value('request_success_total', { finished_reason: 'abort' })).toBe(1);
     expect(value('time_to_first_token_seconds_count')).toBe(1);
     const ended = [...families.keys()].filter((name) =>
-      /e2e|queue_time|prefill_time|decode_time|inference_time|per_output|generation_tokens$/.test(name),
+      /e2e|queue_time|prefill_time|decode_time|inference_time|per_output|(generation|request_prompt|computed)_tokens$/.test(
+        name,
+      ),
     );
     const counts = ended.map((name) => [name, sampleOf(families, `${name}_count`)]);
     expect(counts).toEqual(ended.map((name) => [name, 0]));
-    expect(ended).toHaveLength(8);
+    expect(ended).toHaveLength(10);
   });
 
   it('show the current state in gauges, and 0 for a dead engine', async () => {
@@ -306,22 +310,19 @@ describe('metric values', () => {
 it("the router's metrics are what its clients saw", async () => {
   const metrics = new RouterMetrics('nano');
   for (const since of [null, 20, 40]) metrics.token(since);
-  metrics.finished({
-    requestId: 'r',
-    firstTokenMs: 120,
-    decodeMs: 60,
-    latencyMs: 180,
-    outputTokens: 3,
-    prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
-    storedTokens: 0,
-    reason: 'length',
-    maxTokens: 3,
-  });
+  const prompt = { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null };
+  const times = { firstTokenMs: 120, decodeMs: 60, latencyMs: 180 };
+  const completed = { requestId: 'r', ...times, outputTokens: 3, prompt, storedTokens: 0, maxTokens: 3 };
+  metrics.finished({ ...completed, reason: 'length' });
+  for (const reason of ['abort', 'error'] as const) metrics.finished({ ...completed, prompt: null, reason });
   const families = await read(metrics);
   const value = (name: string, labels = {}) => sampleOf(families, `kvferry:router_${name}`, labels);
   expect(value('prompt_tokens_by_source_total', { source: 'external_kv_transfer' })).toBe(30);
   expect(value('generation_tokens_total')).toBe(3);
-  expect(value('time_to_first_token_seconds_sum')).toBeCloseTo(0.12);
+  expect(value('time_to_first_token_seconds_sum')).toBeCloseTo(3 * 0.12);
+  // The others have no last token.
+  expect(value('e2e_request_latency_seconds_count')).toBe(1);
+  expect(value('e2e_request_latency_seconds_sum')).toBeCloseTo(0.18);
   expect(value('inter_token_latency_seconds_count')).toBe(2);
   expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
 });

@@ -14,10 +14,10 @@ const KEEP_ALIVE_MS = 15_000;
 /**
  * Events of the stream:
  * - 'kv': a batch.
- * - 'gap': the requested batch is no longer kept, does not exist yet, or is of an earlier run of the server. The stream
- *   continues at continues_at.
+ * - 'gap': the requested batch is no longer kept, does not exist yet, or is of an earlier run. The stream continues at
+ *   continues_at.
  * - 'dropped': the reader was too slow and its next batch is no longer kept. The stream ends.
- * - 'end': the server is stopping. The stream ends.
+ * - 'end': the server is stopping, or the engine leaves the fleet. The stream ends.
  */
 export function mountKvEvents(app: Hono, log: KvEventLog): void {
   app.get('/kv/events', (c) => {

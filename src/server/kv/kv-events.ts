@@ -60,7 +60,7 @@ const KEPT_BATCHES = 10_000;
 const KEPT_CHARACTERS = 32 * 2 ** 20;
 
 export class KvEventLog {
-  /** Differs from that of every earlier log: a reader may come back after the server was started again. */
+  /** Differs from that of every earlier log: a reader may come back after the server or the engine was started again. */
   readonly run = crypto.randomUUID().slice(0, 8);
   readonly #mostBatches: number;
   readonly #mostCharacters: number;

@@ -6,7 +6,7 @@
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { StoreCounters } from '../../connector/types.ts';
 import type { BlockStay } from '../../engine/block-residency.ts';
-import { NO_PULL_REASONS, type RequestOutput } from '../../engine/types.ts';
+import { NO_PULL_REASONS, type PromptAccount, type RequestOutput } from '../../engine/types.ts';
 import type { EngineEvent, EngineStats } from '../../host/engine-report.ts';
 import {
   defineEngineMetrics,
@@ -24,6 +24,7 @@ interface Streaming {
   firstMs: number;
   lastMs: number;
   tokens: number;
+  prompt: PromptAccount | null;
 }
 
 export class EngineMetrics {
@@ -185,7 +186,7 @@ export class EngineMetrics {
       known.tokens += tokens.length;
       return tokens.length;
     }
-    this.#streaming.set(requestId, { firstMs: atMs, lastMs: atMs, tokens: tokens.length });
+    this.#streaming.set(requestId, { firstMs: atMs, lastMs: atMs, tokens: tokens.length, prompt });
     this.#m.ttft.observe(seconds(atMs - times.arrivalMs));
     if (!prompt) return tokens.length;
     const { promptTokens, localHitTokens, pulledTokens, computedTokens } = prompt;
@@ -197,8 +198,6 @@ export class EngineMetrics {
     this.#m.promptCached.inc(cached);
     // All tokens but the last had KV; the last was recomputed for its logits.
     this.#m.promptRecomputed.inc(cached + 1 === promptTokens ? 1 : 0);
-    this.#m.requestPromptTokens.observe(promptTokens);
-    this.#m.computedTokens.observe(computedTokens);
     return tokens.length + promptTokens;
   }
 
@@ -216,11 +215,13 @@ export class EngineMetrics {
     m.e2e.observe(seconds(atMs - times.arrivalMs));
     if (times.scheduledMs !== null) m.queueTime.observe(seconds(times.scheduledMs - times.queuedMs));
     if (!streamed || times.scheduledMs === null) return;
-    const { firstMs, lastMs, tokens } = streamed;
+    const { firstMs, lastMs, tokens, prompt } = streamed;
     m.prefillTime.observe(seconds(firstMs - times.scheduledMs));
     m.decodeTime.observe(seconds(lastMs - firstMs));
     m.inferenceTime.observe(seconds(lastMs - times.scheduledMs));
     m.tpot.observe(tokens > 1 ? seconds((lastMs - firstMs) / (tokens - 1)) : 0);
+    if (prompt) m.requestPromptTokens.observe(prompt.promptTokens);
+    if (prompt) m.computedTokens.observe(prompt.computedTokens);
     m.requestGenerationTokens.observe(tokens);
     m.maxNumGenerationTokens.observe(tokens);
   }

@@ -48,9 +48,10 @@ export class RouterMetrics implements RequestObserver {
 
   finished({ firstTokenMs, latencyMs, prompt, reason }: RequestRecord): void {
     this.#m.requests(reason, 1);
-    this.#m.e2e.observe(latencyMs / 1000);
     if (firstTokenMs !== null) this.#m.ttft.observe(firstTokenMs / 1000);
+    // The others have no last token.
     if (!prompt) return;
+    this.#m.e2e.observe(latencyMs / 1000);
     this.#m.promptBySource('local_compute', prompt.computedTokens);
     this.#m.promptBySource('local_cache_hit', prompt.localHitTokens);
     this.#m.promptBySource('external_kv_transfer', prompt.pulledTokens);
@@ -88,7 +89,7 @@ function define(kit: MetricKit) {
     itl: kit.histogram('kvferry:router_inter_token_latency_seconds', 'Time between two tokens.', ITL_BUCKETS),
     e2e: kit.histogram(
       'kvferry:router_e2e_request_latency_seconds',
-      "Time from the router's acceptance of a request to its last token.",
+      "Time from the router's acceptance of a request to its last token, for completed answers.",
       LATENCY_BUCKETS,
     ),
   };
