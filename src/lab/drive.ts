@@ -46,9 +46,11 @@ export async function driveMode(
   const signal = AbortSignal.any([options.signal, failed.signal]);
   const waiting = [...conversations];
   const serve = async (): Promise<void> => {
+    // A signal for each: Node warns of a leak if one signal has many listeners.
+    const own = { ...options, signal: AbortSignal.any([signal]) };
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       try {
-        await driveConversation(cluster, mode, next, { ...options, signal }, turns);
+        await driveConversation(cluster, mode, next, own, turns);
       } catch (error) {
         failed.abort(error);
         throw error;

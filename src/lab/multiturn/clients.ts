@@ -169,7 +169,8 @@ class Round {
     };
     const clients = Array.from({ length: numClients }, async (_, client) => {
       try {
-        await this.#client(client, queue, share, either);
+        // A signal for each client: Node warns of a leak if one signal has many listeners.
+        await this.#client(client, queue, share, AbortSignal.any([either]));
       } catch (error) {
         failed.abort(error);
         throw error;

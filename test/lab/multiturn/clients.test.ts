@@ -49,6 +49,13 @@ describe('clients', () => {
     }
   });
 
+  test('have a signal each, as Node warns of a leak if one has many listeners', async () => {
+    const target = new FakeTarget();
+    const list = ['a', 'b', 'c'].map((id) => conversation(id, 2));
+    await serveConversations(target, list, clientOptions({ numClients: 3, maxActive: 3 }));
+    expect(new Set(target.sent.map(({ signal }) => signal)).size).toBe(3);
+  });
+
   test('pick conversations at random by the seed', async () => {
     const run = async (seed: number) => {
       const target = new FakeTarget();
