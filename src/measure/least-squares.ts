@@ -1,6 +1,8 @@
 /**
- * Robust linear fits with coefficients of at least 0: Huber weights, and errors relative to the measured value (a time of
- * 2 s may have a larger error than one of 20 ms). For a handful of coefficients.
+ * Robust linear fits with coefficients of at least 0, for a handful of them: Huber weights, and errors relative to the
+ * fitted value (a time of 2 s may have a larger error than one of 20 ms). Relative to the measured value, a time that
+ * noise made short would weigh more than one that it made long, and fits would come out too low. If noise is as often
+ * short as long by the same share, the fit is its mean; if the long times are longer, between its median and its mean.
  */
 
 import { sum, sumOf } from '../sum.ts';
@@ -19,6 +21,8 @@ const REWEIGHTINGS = 30;
 const HUBER = 1.345;
 /** From the median of absolute deviations to a standard deviation. */
 const MAD_TO_SIGMA = 1.4826;
+/** Errors are relative to at least this share of the measured value: on the way a fit may be near 0 or below. */
+const LEAST_SHARE = 0.1;
 
 /** rows[i] are the features behind values[i] (above 0). Throws RangeError with fewer rows than coefficients. */
 export function fitNonNegative(rows: readonly (readonly number[])[], values: readonly number[]): Fit {
@@ -49,7 +53,10 @@ function huber(
   values: readonly number[],
   active: readonly number[],
 ): number[] {
-  const scale = values.map((value) => 1 / Math.max(value, 1e-9));
+  const inverse = (...sizes: number[]): number => 1 / Math.max(...sizes, 1e-9);
+  // Nothing is fitted yet. The median keeps a value near 0, which would weigh most, from deciding where the fit begins.
+  const least = LEAST_SHARE * quantile(values, 0.5);
+  let scale = values.map((value) => inverse(value, least));
   let weights = values.map(() => 1);
   let full: number[] = [];
   for (let i = 0; i < REWEIGHTINGS; i++) {
@@ -58,7 +65,9 @@ function huber(
       const at = active.indexOf(j);
       return at < 0 ? 0 : solved[at]!;
     });
-    const residuals = rows.map((row, r) => (values[r]! - predict(full, row)) * scale[r]!);
+    const fitted = rows.map((row) => predict(full, row));
+    scale = values.map((value, r) => inverse(fitted[r]!, LEAST_SHARE * value));
+    const residuals = values.map((value, r) => (value - fitted[r]!) * scale[r]!);
     const sigma = MAD_TO_SIGMA * quantile(residuals.map(Math.abs), 0.5);
     if (sigma === 0) break;
     weights = residuals.map((residual) =>

@@ -40,6 +40,46 @@ describe('fitNonNegative', () => {
     expect(medianError).toBeLessThan(0.03);
   });
 
+  describe('on a line with noise', () => {
+    /** Errors of the two coefficients, as factors. Each value comes twice, with noise of opposite shares from 0 to 1. */
+    const fitOf = (noise: (share: number) => number) => {
+      const random = seededGenerator(3);
+      const draw = (): number => (uniformInt(random, 0, 999_999) + 0.5) / 1e6;
+      const samples = Array.from({ length: 500 }, () => {
+        const [x, share] = [1000 * draw() ** 2, draw()];
+        return [share, 1 - share].map((each) => ({ x, ms: (5 + 0.1 * x) * noise(each) }));
+      }).flat();
+      const { coefficients } = fitNonNegative(
+        samples.map(({ x }) => [1, x]),
+        samples.map(({ ms }) => ms),
+      );
+      return { fixed: coefficients[0]! / 5, slope: coefficients[1]! / 0.1 };
+    };
+
+    it.each([0.1, 0.3, 0.6, 0.9])('finds it, if each value is up to %d of it smaller or larger', (most) => {
+      const { fixed, slope } = fitOf((share) => 1 + most * (2 * share - 1));
+      expect(Math.abs(fixed - 1)).toBeLessThan(0.03);
+      expect(Math.abs(slope - 1)).toBeLessThan(0.03);
+    });
+
+    it('finds one between the median and the mean, if values are by the same factor smaller or larger', () => {
+      // e^-1.2 to e^1.2.
+      const { fixed, slope } = fitOf((share) => Math.exp(2.4 * share - 1.2));
+      const mean = Math.sinh(1.2) / 1.2;
+      for (const found of [fixed, slope]) {
+        expect(found).toBeGreaterThan(1);
+        expect(found).toBeLessThan(mean);
+      }
+    });
+
+    it('finds it whatever a single value near 0 is measured at', () => {
+      let i = 0;
+      const { fixed, slope } = fitOf(() => (i++ === 7 ? 1e-6 : 1));
+      expect(fixed).toBeCloseTo(1, 6);
+      expect(slope).toBeCloseTo(1, 6);
+    });
+  });
+
   it('gives 0 rather than a negative coefficient', () => {
     const list = [1, 2, 3, 4, 5, 6];
     const fit = fitNonNegative(

@@ -235,7 +235,6 @@ function fitDecode(
   const answers = all.flatMap((sample, i) =>
     sample.tpot_ms > 0 && sample.output_num_tokens > 2 ? [{ sample, concurrent: concurrent[i]! }] : [],
   );
-  // Errors are relative: one such answer would outweigh all others.
   const times = answers.map(({ sample }) => sample.tpot_ms);
   const least = times.length === 0 ? 0 : LEAST_SHARE * median(times);
   const chosen = answers.filter(({ sample }) => sample.tpot_ms >= least);
