@@ -224,10 +224,15 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
       detail: `${ttft} On the next turn this answer is part of the prompt.`,
     };
   }
+  const answered = facts.turns.some(
+    (other) => other.conversation === view.conversation && other !== view && other.result,
+  );
   const why = result.no_pull_reason
     ? ` Nothing was pulled: ${plainly(result.no_pull_reason).replace(/\.$/, '')}.`
     : mode === 'bidirectional'
-      ? ' D had no KV of this conversation yet; on the next turn it will.'
+      ? answered
+        ? ' D no longer held KV of this conversation.'
+        : ' D had no KV of this conversation yet; on the next turn it will.'
       : '';
   return {
     tone: mode === 'bidirectional' || who === 'The engine' ? 'plain' : who === 'D' ? 'd' : 'p',

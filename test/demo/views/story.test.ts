@@ -124,6 +124,18 @@ describe('the headline', () => {
     expect(tellWith('another')).not.toContain('computed 999');
   });
 
+  it('says that D has no KV yet only if no turn of the conversation was answered', () => {
+    const ended = turn2.findLast((event) => event.kind === 'turn_ended')!;
+    const alone = { ...ended, result: { ...ended.result, pulled_tokens: 0, no_pull_reason: null } };
+    const second = turn2.map((event) => (event === ended ? alone : event));
+    const refused = (event: SessionEvent): SessionEvent =>
+      event.kind === 'turn_ended'
+        ? { kind: 'turn_failed', atMs: event.atMs, turnId: event.turnId, message: 'too long' }
+        : event;
+    expect(told([...turn1, ...second]).detail).toContain('D no longer held KV of this conversation.');
+    expect(told([...turn1.map(refused), ...second]).detail).toContain('D had no KV of this conversation yet');
+  });
+
   it('ignores a race run before the conversation began', () => {
     const over = { kind: 'conversation_ended' as const, atMs: 9000, conversation: 'talk' };
     expect(told([...turn1, ...turn2, raceEvent, over]).headline).toBe(
