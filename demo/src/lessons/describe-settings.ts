@@ -28,7 +28,7 @@ const WORDS: Words = {
   pBlocks: (count) => `${count} blocks in P`,
   dBlocks: (count) => `${count} blocks in D`,
   maxTokens: (count) => `answers of at most ${count} tokens`,
-  store: (size) => (size === null ? 'no store' : `a store of ${bytes(size)} next to P and D`),
+  store: (size) => (size === null ? 'no store' : `a store of ${size / 2 ** 20} MiB next to P and D`),
   offloadPromptOnly: (only) => `the store saves ${only ? 'only prompts' : 'prompts and what D writes'}`,
   path: (path) => (path === 'store' ? 'all KV goes through the store' : `KV takes the path “${path}”`),
   conversations: (count) => `${plural(count, 'user')} at once`,

@@ -126,7 +126,7 @@ function Steps({ lesson, session, go }: StepsProps) {
           {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
           {describeSettings(lesson)}.{' '}
           {!replay &&
-            'Other settings are the defaults, except your choice of model, seed, block size and display. '}
+            `Other settings are the defaults, except your choice of ${lesson.settings.model ? '' : 'model, '}seed, block size and display. `}
           {replay &&
             (replay.why === null
               ? 'This is a recording: each step plays its part of it.'

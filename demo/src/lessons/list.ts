@@ -4,7 +4,12 @@ import type { LessonHead } from './types.ts';
 
 /** In the order of the class. */
 export const lessonList: readonly LessonHead[] = [
-  { number: 1, title: 'Why split prefill from decode: the stall', settings: { mode: 'monolithic' } },
+  {
+    number: 1,
+    title: 'Why split prefill from decode: the stall',
+    // Lessons that need what this model says, or how many tokens a text has for it, set it.
+    settings: { model: 'recall', mode: 'monolithic' },
+  },
   {
     number: 2,
     title: 'Paged KV and prefix caching',
@@ -26,7 +31,7 @@ export const lessonList: readonly LessonHead[] = [
   {
     number: 8,
     title: 'Holds, leases, and wrong KV',
-    settings: { mode: 'bidirectional', threshold: 0, tokenCheck: false },
+    settings: { model: 'recall', mode: 'bidirectional', threshold: 0, tokenCheck: false },
   },
   {
     number: 9,

@@ -89,6 +89,10 @@ describe('the lessons', () => {
     });
   });
 
+  it.each([1, 8])('set the model that they depend on: lesson %i', (number) => {
+    expect(settingsOf(lessonNumbered(number)!, { ...defaultSettings, model: 'nano' }).model).toBe('recall');
+  });
+
   it('drop a model that a lesson had set, but keep one that the user chose', () => {
     const windows = settingsOf(lessonNumbered(10)!, { ...defaultSettings, model: 'tiny' });
     expect(windows.model).toBe('tiny-hybrid');

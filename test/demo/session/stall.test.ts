@@ -3,13 +3,20 @@ import { runStall } from '../../../demo/src/session/experiments/stall.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 
-/** Runs a stall on a recorder that answers the first user with `tokens` tokens. Resolves to the error. */
-async function stalled(tokens: number): Promise<string | null> {
+/**
+ * Runs a stall on a recorder that answers the first user with `tokens` tokens, and refuses the paste with `refusal`.
+ * Resolves to the error.
+ */
+async function stalled(tokens: number, refusal: string | null = null): Promise<string | null> {
   const recorder = {
     async *generate({ conversationId }: { conversationId: string }) {
+      if (refusal !== null && conversationId === 'stall-second') throw new Error(refusal);
       const count = conversationId === 'stall-first' ? tokens : 2;
-      for (let i = 1; i <= count; i++)
+      for (let i = 1; i <= count; i++) {
+        // Rejections that nobody handles are reported between tasks.
+        if (refusal !== null) await new Promise((resolve) => setImmediate(resolve));
         yield { atMs: i, text: '1 ', final: i === count ? { promptTokenIds: [1, 2] } : null };
+      }
     },
     endConversation: async () => {},
   };
@@ -22,4 +29,8 @@ it('a stall run reports an error if the first answer ends before or with the pas
   expect(await stalled(7)).toContain('ended before anything could be pasted');
   expect(await stalled(8)).toContain('ended before anything could be pasted');
   expect(await stalled(9)).toBeNull();
+});
+
+it('a refused paste fails the stall, and nothing else', async () => {
+  expect(await stalled(20, 'the pool is too small')).toBe('the pool is too small');
 });

@@ -91,7 +91,11 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
     try {
       for await (const token of ask('stall-first', QUESTION, MOST_TOKENS.first)) {
         tokens.push(token);
-        if (tokens.length === PASTE_AFTER) pasted = paste();
+        if (tokens.length === PASTE_AFTER) {
+          pasted = paste();
+          // It may be refused before it is awaited.
+          pasted.catch(() => {});
+        }
       }
       // Without a token after the paste there is no pause to measure.
       if (!pasted || tokens.length === PASTE_AFTER)
