@@ -51,15 +51,15 @@ class PageActions implements SessionActions {
     if (await reloadIsolated()) return;
     await once(() => enginesNeeded.value);
     this.#changes.shown = true;
-    const missing = await whatIsMissing();
-    if (missing) {
-      await this.#replays.instead(missing.message);
-      return;
-    }
     const refusal = this.#bench.engines.shelf.refusalOf(this.#bench.settings.model);
     if (refusal !== null) {
       this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
       this.#bench.note('warning', `${refusal} Until then the page uses ${defaultSettings.model}.`);
+    }
+    const missing = await whatIsMissing();
+    if (missing) {
+      await this.#replays.instead(missing.message);
+      return;
     }
     let goesOn = false;
     await this.#bench.startEngines(this.#bench.settings, async () => {

@@ -94,7 +94,11 @@ export class Replays {
     const recording = parseRecording(await response.text(), name);
     if (wanted !== this.#wanted) return;
     const title = lesson === null ? 'both ways, then the same one way' : `lesson ${lesson}`;
+    const { state, replays } = this.#bench;
+    // Loading clears the notes, but those from before the first recording are about the address.
+    const ofAddress = replays ? [] : state.notes.peek();
     this.#bench.playback.load({ ...recording, title }, this.#bench.missing);
+    state.notes.value = [...ofAddress, ...state.notes.peek()];
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson's recording waits for the reader.
     if (lesson === null) this.#bench.playback.play();
