@@ -6,7 +6,17 @@ it.each([
   ['prefill-1 ended: killed', 'P1 ended: killed'],
   ['decode-0.2 did not answer', 'D did not answer'],
   ['chat-10#2.33-d-0123456789abcdef0123456789abcdef was refused', 'turn 2 was refused'],
+  ['request chat-1#13.15-d-0123456789abcdef0123456789abcdef: no room in decode-0', 'no room in D'],
+  [
+    'request race-recompute#2.5-p-0123456789abcdef0123456789abcdef: no room in decode-0',
+    'the measurement: no room in D',
+  ],
+  [
+    "the KV of request 'chat-2#3.5-d-0123456789abcdef0123456789abcdef' did not arrive",
+    'the KV of turn 3 did not arrive',
+  ],
   ['26 < threshold 32', 'a pull of 26 tokens is below the threshold of 32'],
+  ['26 < threshold 10000', 'a pull of 26 tokens is below the threshold of 10,000'],
   [
     '9 < threshold 32 (first differing token at 9)',
     'a pull of 9 tokens is below the threshold of 32; from token 9 on, D has other words (token check)',

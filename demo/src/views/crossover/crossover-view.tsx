@@ -11,6 +11,7 @@ import { ms } from '../format.ts';
 import { clamp } from '../geometry.ts';
 import { measured } from '../measured.ts';
 import { leastFont, themeVersion } from '../palette.ts';
+import { plainly } from '../plain-words.ts';
 import { useFetched } from '../use-fetched.ts';
 import type { CrossoverChart } from './crossover-chart.ts';
 import {
@@ -78,7 +79,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
         )}
       </div>
       {lost && <p class="problem">The chart could not be loaded. Reload the page.</p>}
-      {crossover?.error && <p class="problem">{crossover.error}</p>}
+      {crossover?.error && <p class="problem">{plainly(crossover.error)}</p>}
       <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
       {!recorded && points.length > 0 && crossover?.link !== state.settings.value.link && (
         <p class="quiet-text">The link setting has changed since. Measure again.</p>

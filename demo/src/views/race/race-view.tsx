@@ -1,6 +1,7 @@
 /** The race: the conversation's next turn, with KV recomputed by P and with KV pulled back from D. */
 import type { Race, RaceLane, Session } from '../../session/types.ts';
 import { bytes, ms, plural } from '../format.ts';
+import { plainly } from '../plain-words.ts';
 import { useNow } from '../use-frames.ts';
 import { StageBar, StageKey } from './stage-bar.tsx';
 import { canRace, isOfConversation, sameAnswer, verdictOf } from './verdict.ts';
@@ -70,7 +71,7 @@ function Course({ race, nowMs }: { race: Race; nowMs: number }) {
       </div>
       <StageKey stagesMs={{ ...race.recompute.stagesMs, ...race.pull.stagesMs }} />
       {race.error ? (
-        <p class="problem">{race.error}</p>
+        <p class="problem">{plainly(race.error)}</p>
       ) : (
         // Not a live region: the page's headline has the result too.
         <p class="race-verdict" data-winner={verdict?.winner}>

@@ -40,7 +40,7 @@ export function EngineHeading({
       </h2>
       <p class="engine-figures">
         {dead
-          ? `${plainly(engine?.message.value ?? 'stopped')}${state.status.value.phase === 'ready' ? '; the next question restarts it' : ''}`
+          ? `${plainly(engine?.message.value ?? 'stopped').replace(/\.$/, '')}${state.status.value.phase === 'ready' ? '; the next question restarts it' : ''}`
           : stats
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : state.status.value.phase === 'failed'

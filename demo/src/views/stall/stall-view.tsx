@@ -8,6 +8,7 @@ import { AsTable } from '../as-table.tsx';
 import { DataTable } from '../data-table.tsx';
 import { ms, plural, slowerInWords } from '../format.ts';
 import { leastFont, reducedMotion } from '../palette.ts';
+import { plainly } from '../plain-words.ts';
 import { Surface } from '../surface.tsx';
 import { type Domain, spanOf } from '../timeline/time-scale.ts';
 import { drawStall, layoutStall } from './draw-stall.ts';
@@ -75,7 +76,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
           and D show when each token of the first user arrives.
         </p>
       )}
-      {stall?.error && <p class="problem">{stall.error}</p>}
+      {stall?.error && <p class="problem">{plainly(stall.error)}</p>}
       {verdict && (
         // Not a live region: the page's headline has the result too.
         <p class="race-verdict">
