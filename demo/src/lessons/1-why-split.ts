@@ -41,5 +41,5 @@ export const whySplit: LessonContent = {
   ],
   question: 'Here P and D share one GPU. Does splitting make an answer arrive sooner on this page?',
   answer:
-    'No. P and D compete for the same GPU, and the handover adds a copy. What splitting buys is that an answer does not stop while somebody else’s prompt is computed. When each engine has its own hardware, D is not slowed down at all, and each phase can have as many machines as it needs.',
+    'Usually not: P and D compete for the same GPU, and the handover adds a copy. What splitting buys is that an answer does not stop while somebody else’s prompt is computed. When each engine has its own hardware, D is not slowed down at all, and each phase can have as many machines as it needs.',
 };

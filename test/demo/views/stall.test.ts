@@ -64,12 +64,23 @@ describe('the verdict on a stall', () => {
     expect(verdict.sentence).toContain('after 1,000 ms on one engine and after 50 ms on P and D');
   });
 
-  it('says if splitting did not help or made it worse', () => {
+  it('says if splitting made no difference or made it worse', () => {
     expect(stallVerdict(stall(quick, slow))).toMatchObject({ winner: 'alone' });
     expect(stallVerdict(stall(quick, slow))!.headline).toContain('made it worse here');
     const overlapping = stall(side(run(50), run(90), run(200)), side(run(40), run(60), run(80)));
     expect(stallVerdict(overlapping)).toMatchObject({ winner: 'neither' });
-    expect(stallVerdict(overlapping)!.headline).toContain('did not help here');
+    expect(stallVerdict(overlapping)!.headline).toBe('No clear difference here: pauses of 90 ms and 60 ms');
+  });
+
+  it('claims no order of the paste’s first tokens where their runs overlap', () => {
+    const pasted = (pauseMs: number, ...firstMs: number[]) => side(...firstMs.map((ms) => run(pauseMs, ms)));
+    const sentence = (alone: StallSide, split: StallSide) => stallVerdict(stall(alone, split))!.sentence;
+    expect(sentence(pasted(900, 900, 1000, 1300), pasted(40, 1100, 1200, 1400))).toContain(
+      'after 1,000 ms on one engine and after 1,200 ms on P and D: no clear difference.',
+    );
+    expect(sentence(pasted(900, 900, 1000, 1050), pasted(40, 1100, 1200, 1400))).toContain(
+      'after 1,200 ms on P and D.',
+    );
   });
 
   it('is null until both sides have finished their runs', () => {

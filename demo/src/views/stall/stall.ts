@@ -27,6 +27,7 @@ export interface StallFigures {
   pastedFirstMs: number;
   /** Each run's longest pause. */
   longestRunsMs: readonly number[];
+  pastedFirstRunsMs: readonly number[];
   /** The run whose longest pause is the median. */
   shown: StallRun;
 }
@@ -40,11 +41,13 @@ export function figuresOf({ runs }: StallSide): StallFigures | null {
   if (measured.length === 0) return null;
   const byLength = measured.toSorted((a, b) => a.longestMs - b.longestMs);
   const shown = byLength[Math.floor((byLength.length - 1) / 2)]!.run;
+  const pastedFirstRunsMs = measured.map(({ run }) => run.pastedFirstMs);
   return {
     longestMs: median(measured.map(({ longestMs }) => longestMs)),
     typicalMs: median(measured.map(({ typicalMs }) => typicalMs)),
-    pastedFirstMs: median(measured.map(({ run }) => run.pastedFirstMs)),
+    pastedFirstMs: median(pastedFirstRunsMs),
     longestRunsMs: measured.map(({ longestMs }) => longestMs),
+    pastedFirstRunsMs,
     shown,
   };
 }
@@ -63,7 +66,10 @@ export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): 
   const ratio = one.longestMs / two.longestMs;
   const outcome = outcomeOf(comparedRuns(ratio, one.longestRunsMs, two.longestRunsMs));
   const [waited, waitedSplit] = [ms(one.longestMs), ms(two.longestMs)];
-  const price = ` The paste itself got its first token after ${ms(one.pastedFirstMs)} on one engine and after ${ms(two.pastedFirstMs)} on P and D.`;
+  const pasted = outcomeOf(
+    comparedRuns(one.pastedFirstMs / two.pastedFirstMs, one.pastedFirstRunsMs, two.pastedFirstRunsMs),
+  );
+  const price = ` The paste itself got its first token after ${ms(one.pastedFirstMs)} on one engine and after ${ms(two.pastedFirstMs)} on P and D${pasted === 'tie' ? ': no clear difference' : ''}.`;
   if (outcome === 'ahead') {
     return {
       winner: 'split',
@@ -75,8 +81,8 @@ export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): 
   if (outcome === 'tie') {
     return {
       winner: 'neither',
-      headline: `Splitting did not help here: pauses of ${waited} and ${waitedSplit}`,
-      sentence: `The runs overlap, so there is no clear difference. ${why}${price}`,
+      headline: `No clear difference here: pauses of ${waited} and ${waitedSplit}`,
+      sentence: `The runs overlap. ${why}${price}`,
     };
   }
   return {
