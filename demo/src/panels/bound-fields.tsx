@@ -1,4 +1,5 @@
 /** Fields bound to a setting by its key: they show its value, and write it when it is changed. */
+import { LABELS } from '../session/settings.ts';
 import type { Settings } from '../session/types.ts';
 import { ChoiceField, type Choices, NumberField, SwitchField } from './fields.tsx';
 
@@ -10,11 +11,10 @@ export function boundFields(settings: Settings, set: (change: Partial<Settings>)
   const put = (key: keyof Settings) => (value: unknown) => set({ [key]: value } as Partial<Settings>);
   return {
     number: (
-      key: KeyOf<number>,
-      label: string,
+      key: KeyOf<number> & keyof typeof LABELS,
       help: string,
       range: { min: number; max?: number; step?: number },
-    ) => <NumberField label={label} help={help} {...range} value={settings[key]} onChange={put(key)} />,
+    ) => <NumberField label={LABELS[key]} help={help} {...range} value={settings[key]} onChange={put(key)} />,
     /** A number's choices are its digits. */
     choice(key: KeyOf<string | number>, label: string, help: string, choices: Choices) {
       const value = settings[key];

@@ -40,12 +40,9 @@ export function SettingsPanel({ session }: { session: Session }) {
       <fieldset class="settings-grid" disabled={recorded}>
         <legend class="visually-hidden">Settings</legend>
         <ModelField session={session} />
-        {number(
-          'threshold',
-          'Recompute threshold, tokens',
-          'P pulls only if D has at least this many tokens more than P. 0: always pull.',
-          { min: 0 },
-        )}
+        {number('threshold', 'P pulls only if D has at least this many tokens more than P. 0: always pull.', {
+          min: 0,
+        })}
         {choice(
           'pullPolicy',
           'What decides a pull',
@@ -89,13 +86,11 @@ export function SettingsPanel({ session }: { session: Session }) {
         <StoreFields settings={settings} set={set} empty={() => void actions.emptyFolder()} />
         {number(
           'prefill',
-          'Prefill engines',
           "Each is a thread with its own WebGPU device; all share this computer's GPU. Engines can join and leave while turns run.",
           { min: 1, max: 3 },
         )}
         {number(
           'decode',
-          'Decode engines',
           "Any P can hand over to any D and pull from it. The buttons next to an engine's name choose which one is drawn.",
           { min: 1, max: 3 },
         )}
@@ -105,20 +100,15 @@ export function SettingsPanel({ session }: { session: Session }) {
           'Chooses the P and the D for each turn, if there are several.',
           asNamed(ROUTING_NAMES),
         )}
-        {number('pBlocks', "P's pool, blocks", 'Includes the null block.', { min: 2, max: MOST_BLOCKS })}
-        {number('dBlocks', "D's pool, blocks", 'Includes the null block.', { min: 2, max: MOST_BLOCKS })}
+        {number('pBlocks', 'Includes the null block.', { min: 2, max: MOST_BLOCKS })}
+        {number('dBlocks', 'Includes the null block.', { min: 2, max: MOST_BLOCKS })}
         {choice(
           'blockSize',
           'Block size, tokens',
           'A change restarts the engines.',
           asNamed(['8', '16', '32', '64', '128']),
         )}
-        {number(
-          'ttl',
-          "D's hold, seconds",
-          "How long D keeps a finished turn's blocks for P. vLLM's default: 480.",
-          { min: 1 },
-        )}
+        {number('ttl', "How long D keeps a finished turn's blocks for P. vLLM's default: 480.", { min: 1 })}
         {choice(
           'conversations',
           'Conversations at once',
@@ -128,12 +118,12 @@ export function SettingsPanel({ session }: { session: Session }) {
             ['2', 'two: P and D compete'],
           ],
         )}
-        {number('temperature', 'Temperature', '0 always chooses the most likely token.', {
+        {number('temperature', '0 always chooses the most likely token.', {
           min: 0,
           step: 0.1,
         })}
-        {number('seed', 'Seed', 'For sampling, and for the weights of the random presets.', { min: 0 })}
-        {number('maxTokens', 'Longest answer, tokens', 'An end token ends an answer earlier.', { min: 1 })}
+        {number('seed', 'For sampling, and for the weights of the random presets.', { min: 0 })}
+        {number('maxTokens', 'An end token ends an answer earlier.', { min: 1 })}
       </fieldset>
       {!recorded && <EditHistory session={session} />}
     </>

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
 import { lessonSettings } from '../lessons/list.ts';
-import { defaultSettings, type SettingKey, type Settings, settingsSchema } from './settings.ts';
+import { defaultSettings, LABELS, type SettingKey, type Settings, settingsSchema } from './settings.ts';
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 
@@ -67,7 +67,9 @@ export function checkedSettings(now: Settings, change: Partial<Settings>): Setti
   }
   const issue = parsed.error.issues[0]!;
   const key = String(issue.path[0] ?? '');
-  throw new Error(`${key} is '${String(change[key as SettingKey])}': wanted ${issue.message}.`);
+  const label = (LABELS as Partial<Record<string, string>>)[key];
+  const name = label ? `“${label}” (${key} in the address)` : key;
+  throw new Error(`${name} is '${String(change[key as SettingKey])}': wanted ${issue.message}.`);
 }
 
 const wanted = (error: z.ZodError): string => error.issues[0]?.message ?? 'something else';

@@ -80,6 +80,19 @@ export const settingsSchema = z.strictObject({
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 export type SettingKey = keyof Settings;
 
+/** Labels of the settings that are typed on the page; messages about them use these too. */
+export const LABELS = {
+  threshold: 'Recompute threshold, tokens',
+  prefill: 'Prefill engines',
+  decode: 'Decode engines',
+  pBlocks: "P's pool, blocks",
+  dBlocks: "D's pool, blocks",
+  ttl: "D's hold, seconds",
+  temperature: 'Temperature',
+  seed: 'Seed',
+  maxTokens: 'Longest answer, tokens',
+} as const satisfies Partial<Record<SettingKey, string>>;
+
 /** Settings that need new engines. All others change while engines run; pools can shrink, and grow back. */
 export const needsNewEngines = [
   ...(['model', 'blockSize', 'weightDtype', 'kvDtype'] as const),

@@ -132,7 +132,7 @@ export class Workbench {
       return;
     }
     this.playback.toNow();
-    await this.#begin((signal) => this.#guarded(message, () => run(signal)));
+    await this.#begin((signal) => this.#guarded(message, signal, run));
   }
 
   stop(): void {
@@ -187,13 +187,17 @@ export class Workbench {
     await done;
   }
 
-  async #guarded(message: string, run: () => Promise<void>): Promise<void> {
+  async #guarded(
+    message: string,
+    signal: AbortSignal,
+    run: (signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
     try {
       await this.engines.revive();
       this.status('busy', message);
-      await run();
+      await run(signal);
     } catch (error) {
-      this.note('warning', messageOf(error));
+      this.note('warning', signal.aborted ? `Stopped: ${message}.` : messageOf(error));
     }
     try {
       await this.engines.revive();

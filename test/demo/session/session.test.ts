@@ -1,7 +1,7 @@
 /** The page's session on fake engines that only start: failed starts, recordings and settings changes. */
-import { afterAll, beforeEach, expect, it, vi } from 'vitest';
+import { afterAll, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Measuring } from '../../../demo/src/session/experiments/measuring.ts';
-import { fromHash } from '../../../demo/src/session/hash.ts';
+import { checkedSettings, fromHash } from '../../../demo/src/session/hash.ts';
 import { savedText } from '../../../demo/src/session/playback/log.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { crossoverEvent, turn1 } from '../views/fixture.ts';
@@ -60,7 +60,8 @@ vi.mock('../../../demo/src/session/experiments/stall.ts', () => ({
       signal.addEventListener('abort', () => reject(signal.reason));
     }),
 }));
-vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => null }));
+const missing = vi.hoisted(() => ({ found: null as { message: string } | null }));
+vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => missing.found }));
 vi.mock('../../../demo/src/session/isolation.ts', () => ({ reloadIsolated: async () => false }));
 
 let follow: (event: { oldURL: string }) => void;
@@ -95,7 +96,7 @@ async function open(hash: string) {
   needEngines();
   const { createSession } = await import('../../../demo/src/session/session.ts');
   const session = createSession();
-  await expect.poll(() => session.state.status.value.phase).toMatch(/ready|failed/);
+  await expect.poll(() => session.state.status.value.phase).toMatch(/ready|failed|recorded/);
   return session;
 }
 
@@ -231,6 +232,20 @@ it('an address with an unknown model gives a note and leaves the engines unchang
   expect(state.status.value.phase).toBe('ready');
 });
 
+it('problems of the address are reported over the recording of a browser that runs no engines', async () => {
+  missing.found = { message: 'This browser has no WebGPU.' };
+  onTestFinished(() => {
+    missing.found = null;
+  });
+  vi.stubGlobal('fetch', async () => new Response(savedText(turn1, 'shipped')));
+  const { state } = await open('#modle=nano&threshold=abc&model=foo');
+  expect(state.replay.value?.why).toBe('This browser has no WebGPU.');
+  expect(state.notes.value.map(({ message }) => message)).toEqual([
+    "The address sets 'modle', which is not a setting: did you mean mode? The address sets threshold to 'abc': wanted a whole number of tokens, 0 or more.",
+    "There is no model 'foo': there are others. Until then the page uses recall.",
+  ]);
+});
+
 it('concurrent changes are applied one at a time, and the settings match the engines', async () => {
   const { state, actions } = await open('#turns=0&model=nano');
   await Promise.all([actions.configure({ mode: 'monolithic' }), actions.configure({ threshold: 5 })]);
@@ -290,6 +305,9 @@ it('adding an engine ends a running measurement and keeps the new number of engi
   await expect.poll(() => state.status.value.phase).toBe('busy');
   await actions.configure({ decode: 2 });
   await stalled;
+  expect(state.notes.value.map(({ message }) => message)).toEqual([
+    'Stopped: Two users: one gets an answer, the other pastes a long text.',
+  ]);
   expect(state.settings.value.decode).toBe(2);
   expect(engines.set.at(-1)!.decode).toBe(2);
 });
@@ -308,6 +326,12 @@ it('all invalid settings of an address are reported in one note', async () => {
   expect(others).toEqual([]);
   for (const key of ['mode', 'threshold', 'link', 'dBlocks', 'seed'])
     expect(note!.message).toContain(`The address sets ${key} to`);
+});
+
+it('a refused setting is named as its field and as in the address', () => {
+  const refused = (change: Partial<Settings>) => () => checkedSettings(defaultSettings, change);
+  expect(refused({ ttl: 0 })).toThrow("“D's hold, seconds” (ttl in the address) is '0': wanted ");
+  expect(refused({ lesson: 99 })).toThrow("lesson is '99': wanted a lesson from 1 to 12.");
 });
 
 it('an address cannot set more blocks than the page can draw', () => {
