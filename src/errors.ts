@@ -72,6 +72,9 @@ export class RefusedError extends KvferryError {
   }
 }
 
+/** The hold that a request's kv_transfer_params name has expired. */
+export class ExpiredError extends RefusedError {}
+
 /** The engine's thread ended or its device was lost. */
 export class EngineDeadError extends KvferryError {
   /** Why, without the engine's name. */

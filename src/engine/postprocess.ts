@@ -115,11 +115,10 @@ export class Postprocessor {
     if (policy === 'recompute') this.#keepValidPrefix(request, failed);
     else {
       const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
-      // An expired hold counts as a bad request, like one that never existed: the client named it.
       const error: EndError =
         outcome === 'refused'
           ? { code: 'refused', message }
-          : { code: outcome === 'expired' ? 'refused' : 'transfer', message: lost };
+          : { code: outcome === 'expired' ? 'expired' : 'transfer', message: lost };
       request.shortenLoad(this.#validTokens(request, failed), null);
       this.finishRequest(requestId, 'finished_error', error);
     }

@@ -159,7 +159,10 @@ export interface RequestOutput {
   finish: null | {
     reason: FinishReason;
     /** Set if reason is 'error'. */
-    error: { code: Extract<ErrorCode, 'transfer' | 'refused' | 'internal'>; message: string } | null;
+    error: {
+      code: Extract<ErrorCode, 'transfer' | 'refused' | 'internal'> | 'expired';
+      message: string;
+    } | null;
     kvTransferParams: KvTransferParams | null;
     numPreemptions: number;
   };

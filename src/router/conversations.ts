@@ -181,7 +181,8 @@ export class ConversationCache {
   returnHeld(conversation: Conversation, held: HeldForNextTurn): void {
     const source = conversation.follows ?? conversation;
     const known = this.#conversations.get(source.id) === source;
-    if (known && !source.ended && source.kv === null && this.#isOffered(held)) source.kv = held;
+    if (known && !source.ended && source.kv === null && this.#isOffered(held))
+      source.kv = { ...held, returned: true };
     else release(held);
   }
 

@@ -34,20 +34,17 @@ export async function* withFailover(
   }
 }
 
-/**
- * Yields `first`. If it is refused KV (RefusedError) and `mayRetry` says that it has had no effect yet, yields `other`
- * instead.
- */
+/** Yields `first`. If it is refused KV and `mayRetry` says so, yields `other` instead. */
 export async function* orWhenRefused(
   first: AsyncIterable<TimedOutput>,
-  mayRetry: () => boolean,
+  mayRetry: (refusal: RefusedError) => boolean,
   other: () => AsyncIterable<TimedOutput>,
 ): AsyncGenerator<TimedOutput> {
   try {
     yield* first;
     return;
   } catch (error) {
-    if (!(error instanceof RefusedError && mayRetry())) throw error;
+    if (!(error instanceof RefusedError && mayRetry(error))) throw error;
   }
   yield* other();
 }

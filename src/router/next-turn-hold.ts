@@ -17,6 +17,8 @@ export interface HeldForNextTurn {
   params: KvTransferParams;
   holder: EngineClient;
   atMs: number;
+  /** It was offered before, to a P that ended. */
+  returned?: boolean;
 }
 
 /** Whether holds with this TTL are never offered, so that nothing is pulled back. */

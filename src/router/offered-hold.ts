@@ -23,6 +23,11 @@ export class OfferedHold {
     return this.#held.params.remote_num_tokens ?? 0;
   }
 
+  /** A P that ended may have read it. The holder then no longer has it. */
+  get mayBeRead(): boolean {
+    return this.#held.returned ?? false;
+  }
+
   get settled(): boolean {
     return this.#settled;
   }

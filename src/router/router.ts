@@ -157,7 +157,7 @@ export class Router {
     };
     const outputs = request.failover
       ? this.#attempts.runWithFailover(attempted, plan, () => offered?.free())
-      : this.#attempts.run(attempted, plan!);
+      : this.#attempts.run(attempted, plan!, offered?.mayBeRead ?? false);
     const answer = this.#answerOf(outputs, request, attempted, () => stopping?.abort());
     const end = (failure: unknown): void => {
       // P ended, perhaps before it read the hold.

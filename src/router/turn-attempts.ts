@@ -2,7 +2,7 @@
  * Carries out a turn's plan at its engines. When that fails, other engines serve the turn (with failover), or P computes what it
  * should have pulled.
  */
-import { EngineDeadError, invariant } from '../errors.ts';
+import { EngineDeadError, ExpiredError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans/spans.ts';
 import type { EngineClient } from './engine-client.ts';
 import { orWhenRefused, withFailover } from './failover.ts';
@@ -48,16 +48,16 @@ export class TurnAttempts {
 
   /**
    * Yields what the plan's engines give. If the offered hold is gone, P computes: the hold may expire while the request waits in
-   * P's queue, or have been read by a P that ended. Both attempts go to the same engines, which no plan sees any more if they
-   * have begun to leave meanwhile.
+   * P's queue, or have been read by a P that ended (`mayBeRead`). Any other refusal is an error. Both attempts go to the same
+   * engines, which no plan sees any more if they have begun to leave meanwhile.
    */
-  run(attempted: Attempted, plan: TurnPlan): AsyncIterable<TimedOutput> {
+  run(attempted: Attempted, plan: TurnPlan, mayBeRead: boolean): AsyncIterable<TimedOutput> {
     const way = this.#enginesFor(plan);
     const first = this.#attempt(attempted, way, '');
     if (!attempted.turn.remote || plan.way === 'alone') return first;
     return orWhenRefused(
       first,
-      () => !attempted.served.prefilled,
+      (refusal) => !attempted.served.prefilled && (mayBeRead || refusal instanceof ExpiredError),
       () => {
         attempted.watch.planned({ ...plan, load: null });
         return this.#attempt(withoutRemote(attempted), way, '-again');

@@ -8,7 +8,7 @@
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
 import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../engine/types.ts';
-import { InternalError, RefusedError, TransferError } from '../errors.ts';
+import { ExpiredError, InternalError, RefusedError, TransferError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans/spans.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { EngineClient, RouterWork } from './engine-client.ts';
@@ -177,7 +177,7 @@ function requestOf(
 /**
  * One request at one engine. Aborted there if the signal fires, if the reader stops early, or if anything fails.
  * Throws RequestError if the engine refuses it, TransferError if KV did not arrive, RefusedError if the holder
- * refused to send it, InternalError for an engine's internal error.
+ * refused to send it (ExpiredError if it has expired), InternalError for an engine's internal error.
  */
 export async function* requestOutputs(
   engine: EngineClient,
@@ -252,7 +252,13 @@ function submitted(
 function throwIfFailed(engine: EngineClient, output: RequestOutput): void {
   if (output.finish?.reason !== 'error') return;
   const { code = 'transfer', message = 'the request failed' } = output.finish.error ?? {};
-  const kinds = { refused: RefusedError, transfer: TransferError, internal: InternalError };
+  // An expired hold counts as a bad request, like one that never existed: the client named it.
+  const kinds = {
+    expired: ExpiredError,
+    refused: RefusedError,
+    transfer: TransferError,
+    internal: InternalError,
+  };
   const ErrorOfKind = kinds[code];
   throw new ErrorOfKind(`${engine.engineId}: ${message}`);
 }

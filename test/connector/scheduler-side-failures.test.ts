@@ -89,8 +89,8 @@ describe("load failure policy 'fail'", () => {
       expect(end).toMatchObject({ tokens: [], prompt: null });
       expect(end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
       const message = `the KV of request d did not arrive (${outcome}): the test says so`;
-      // Asking for expired blocks is refused: it is no fault of this engine.
-      const code = outcome === 'expired' ? 'refused' : 'transfer';
+      // Asking for expired blocks is no fault of this engine.
+      const code = outcome === 'expired' ? 'expired' : 'transfer';
       expect(end.finish!.error).toEqual({ code, message });
       expect(engine.status('d')).toBeNull();
       await engine.settle();

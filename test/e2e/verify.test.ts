@@ -4,6 +4,7 @@ import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { kernelChecks } from '../../src/lab/verify/kernels.ts';
+import { negativeControls } from '../../src/lab/verify/negative.ts';
 import { pulledBlockChecks } from '../../src/lab/verify/pulled-blocks.ts';
 import type { Check, CheckEnvironment, CheckResult } from '../../src/lab/verify/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
@@ -82,6 +83,20 @@ describe('the pulled-block checks', () => {
       const verdict = await run(check!).catch((error: Error) => ({ ok: false, detail: error.message }));
       expect(verdict.ok).toBe(false);
       expect(verdict.detail).toMatch(why);
+    },
+  );
+});
+
+describe('the negative controls', () => {
+  it.each(['P reads from D', 'D reads from P'])(
+    'notice that a window ends one token early when %s',
+    manyCompilations,
+    async (reader) => {
+      const checks = await negativeControls(environment());
+      const { ok, detail } = await run(
+        checks.find(({ name }) => name === `${reader}: a window ends one token early`)!,
+      );
+      expect(ok, detail).toBe(true);
     },
   );
 });

@@ -216,7 +216,7 @@ describe('KV that does not arrive', () => {
   it('ends its request with an error code that depends on the outcome', async () => {
     const lost = (outcome: string) => `the KV of request d did not arrive (${outcome}): the test says so`;
     expect(await failed('refused')).toEqual({ code: 'refused', message: 'the test says so' });
-    expect(await failed('expired')).toEqual({ code: 'refused', message: lost('expired') });
+    expect(await failed('expired')).toEqual({ code: 'expired', message: lost('expired') });
     expect(await failed('dead')).toEqual({ code: 'transfer', message: lost('dead') });
     expect(await failed('failed')).toEqual({ code: 'transfer', message: lost('failed') });
   });

@@ -1,6 +1,7 @@
-/** Turns whose offered hold is gone when P comes to read it: P computes. Engines without a GPU. */
+/** Turns whose offered hold P cannot read. If it is gone, P computes. Engines without a GPU. */
 import { expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
+import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
 import { PolicyCluster } from '../connector/policy-cluster.ts';
 import { alone, tokens } from '../engine/fakes.ts';
 import { routerOver } from './policy-router.ts';
@@ -67,5 +68,17 @@ test('a turn whose hold expires while it waits in P’s queue is computed, also 
   const second = await cluster.finish(waiting);
   expect(second.prompt).toMatchObject({ pulledTokens: 0, computedTokens: prompt.length });
   expect(second.outputTokenIds).toEqual(await alone(prompt, sampling));
+  await nothingHeld();
+});
+
+test('a turn whose hold is there and refused to P fails, if a failed load fails its request', async () => {
+  const { cluster, ask, nothingHeld } = served('pull');
+  const first = await cluster.finish(ask(tokens(12, 1)));
+  const prompt = [...first.promptTokenIds, ...first.outputTokenIds, ...tokens(24, 2)];
+  cluster.net.node(cluster.d.address)!.setHandlers({ gate: () => REFUSED });
+  const failed = ask(prompt).catch((error: Error) => error);
+  expect(await cluster.finish(failed)).toMatchObject({
+    message: `${cluster.p.engineId}: ${REFUSED.message}`,
+  });
   await nothingHeld();
 });

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
-import { RefusedError, TransferError } from '../../src/errors.ts';
+import { ExpiredError, RefusedError, TransferError } from '../../src/errors.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 import {
   type PlannedEngines,
@@ -180,6 +180,7 @@ describe('one request', () => {
     };
     await expect(failing({ code: 'refused', message: 'not yours' })).rejects.toThrow(RefusedError);
     await expect(failing({ code: 'refused', message: 'not yours' })).rejects.toThrow('d0: not yours');
+    await expect(failing({ code: 'expired', message: 'too late' })).rejects.toThrow(ExpiredError);
     await expect(failing({ code: 'transfer', message: 'lost' })).rejects.toThrow(TransferError);
     await expect(failing(null)).rejects.toThrow('d0: the request failed');
   });
