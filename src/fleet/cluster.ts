@@ -63,6 +63,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
       engines: () => this.members.staying.map(clientOf),
       onTurn: (turn) => notify({ kind: 'turn', ...turn }),
       onTurnEnd: (result) => notify({ kind: 'turn ended', result }),
+      onTurnFail: (turn) => notify({ kind: 'turn failed', ...turn }),
       onRequest: (request) => notify({ kind: 'request', ...request }),
       newId: unguessable,
       maxModelLen: options.maxModelLen,

@@ -4,7 +4,7 @@ import type { EngineEvent } from '../host/engine-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { TurnNotice } from '../router/router.ts';
 import type { RequestNotice } from '../router/turn-attempts.ts';
-import type { TurnResult } from '../router/turn-types.ts';
+import type { FailedTurn, TurnResult } from '../router/turn-types.ts';
 import type { MembershipNotice } from './scale-report.ts';
 
 interface OfEngine {
@@ -23,6 +23,7 @@ export interface CacheEventBatch {
 export type ClusterNotice =
   | ({ kind: 'turn' } & TurnNotice)
   | { kind: 'turn ended'; result: TurnResult }
+  | ({ kind: 'turn failed' } & FailedTurn)
   | ({ kind: 'request' } & RequestNotice)
   /** A request by which an engine takes over a leaving engine's hold for the conversation's next turn. */
   | { kind: 'moves'; conversationId: string; requestId: string }

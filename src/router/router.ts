@@ -17,7 +17,7 @@ import type { PromptBuilder, TurnText } from './prompts.ts';
 import { ServedTurn } from './served-turn.ts';
 import { type AttemptDeps, type Attempted, TurnAttempts } from './turn-attempts.ts';
 import { type PlannerDeps, planRequest } from './turn-planner.ts';
-import type { GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
+import type { FailedTurn, GeneratedToken, GenerateRequest, TurnResult } from './turn-types.ts';
 import { TurnsByEngine } from './turns-by-engine.ts';
 
 /** The router has accepted a turn. */
@@ -45,6 +45,8 @@ export interface RouterDeps extends PlannerDeps, AttemptDeps {
   maxModelLen?: number;
   /** Called when a turn has ended well. */
   onTurnEnd?: (result: TurnResult) => void;
+  /** Called when a routed turn has ended otherwise. */
+  onTurnFail?: (turn: FailedTurn) => void;
 }
 
 /** A turn that has begun. `end`: call when no more of the answer is read, with the error that ended it or null. */
@@ -79,14 +81,21 @@ export class Router {
       const { served, answer, end } = await this.#begin(request, conversation, acceptedMs);
       spans.turnBegins(served);
       let failure: unknown = null;
+      let completed = false;
       try {
-        for await (const item of answer) yield this.#token(item, request, served);
+        for await (const item of answer) {
+          const token = this.#token(item, request, served);
+          completed = token.final !== null;
+          yield token;
+        }
       } catch (error) {
         failure = error;
         throw error;
       } finally {
         end(failure);
         spans.turnEnds(served);
+        if (!completed)
+          this.#failed(served, failure === null || request.signal?.aborted ? 'aborted' : 'failed');
       }
     } finally {
       conversations.close(conversation);
@@ -189,6 +198,11 @@ export class Router {
       onStop,
       onlyEnd: request.onlyEnd ?? false,
     });
+  }
+
+  #failed(served: ServedTurn, outcome: FailedTurn['outcome']): void {
+    const failed = served.failed(outcome);
+    if (failed) this.#deps.onTurnFail?.(failed);
   }
 
   #token(item: AnswerToken, request: GenerateRequest, served: ServedTurn): GeneratedToken {

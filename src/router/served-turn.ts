@@ -14,7 +14,7 @@ import type { Conversation, TurnStart } from './conversations.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { PlannedEngines, TurnOutput } from './turn-outputs.ts';
-import type { GenerateRequest, TransferSummary, TurnResult } from './turn-types.ts';
+import type { FailedTurn, GenerateRequest, TransferSummary, TurnResult } from './turn-types.ts';
 
 export interface TurnFacts {
   turnId: string;
@@ -166,6 +166,15 @@ export class ServedTurn {
       },
       routed,
     };
+  }
+
+  /** null: it was not routed. */
+  failed(outcome: FailedTurn['outcome']): FailedTurn | null {
+    const { conversation, acceptedMs, routed } = this.facts;
+    const ttftMs = this.#firstMs === null ? null : this.#firstMs - acceptedMs;
+    return (
+      routed && { conversationId: conversation.id, turn: conversation.turns + 1, routed, outcome, ttftMs }
+    );
   }
 
   #account(): PromptAccount | null {

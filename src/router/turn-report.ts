@@ -48,7 +48,7 @@ export function turnReport(
   };
 }
 
-function routingReport(routed: RoutedTurn): RoutingReport {
+export function routingReport(routed: RoutedTurn): RoutingReport {
   const { policy, way, prefill, decode, load, why, predictedTtftMs, startMs, endMs } = routed;
   return {
     policy,

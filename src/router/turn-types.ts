@@ -119,6 +119,18 @@ export interface TurnResult {
   };
 }
 
+/** A routed turn whose answer was not completed. */
+export interface FailedTurn {
+  conversationId: string;
+  /** Counts from 1. */
+  turn: number;
+  routed: RoutedTurn;
+  /** 'aborted': its reader left, or its signal fired. */
+  outcome: 'aborted' | 'failed';
+  /** null: there was no token. */
+  ttftMs: number | null;
+}
+
 export interface GeneratedToken {
   tokenId: number;
   /** Text that this token completed. Empty inside a multi-byte character, and for the token that ends the turn. */

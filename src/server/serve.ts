@@ -10,7 +10,7 @@ import { droppedNote } from '../fleet/dropped-note.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
-import type { TurnResult } from '../router/turn-types.ts';
+import type { FailedTurn, TurnResult } from '../router/turn-types.ts';
 import { EnginePorts } from './engine-ports.ts';
 import { OneEngineService } from './engine-service.ts';
 import { HostNames } from './host-names.ts';
@@ -33,9 +33,12 @@ export interface ServerOptions extends PortOptions {
   faultEndpoint: boolean;
   /** The autoscaler that decides how many engines there are; absent or null: only POST /fleet/scale does. */
   autoscale?: AutoscaleChoice | null;
-  /** Called for each scaling and routing decision, to explain it. */
+  /** Called for each scaling decision, and when a turn has ended, for its routing decision. */
   onDecision?: (
-    event: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
+    event:
+      | { kind: 'scaling'; decision: AutoscaleDecision }
+      | { kind: 'routing'; result: TurnResult }
+      | { kind: 'routing of a failed turn'; turn: FailedTurn },
   ) => void;
 }
 
@@ -132,6 +135,7 @@ const servedModel = ({ info: { model } }: EngineCluster, { servedModelNames }: S
 function noteDecisions(cluster: EngineCluster, { onDecision, log }: ServerOptions): void {
   cluster.onNotice((notice) => {
     if (notice.kind === 'turn ended') onDecision?.({ kind: 'routing', result: notice.result });
+    if (notice.kind === 'turn failed') onDecision?.({ kind: 'routing of a failed turn', turn: notice });
     if (notice.kind === 'engine' && notice.event.kind === 'hold_dropped')
       log.note(`${notice.engineId}: ${droppedNote(notice.event.direction)}`);
     if (notice.kind === 'store') log.note(notice.message);

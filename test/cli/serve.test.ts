@@ -243,6 +243,14 @@ test.each(['json', 'text'])('serve explains decisions in the format of the log: 
   onDecision!({ kind: 'scaling', decision });
   onDecision!({ kind: 'routing', result: RESULT });
   onDecision!({ kind: 'routing', result: { ...RESULT, routed: null } });
+  const failed = {
+    conversationId: 'b',
+    turn: 1,
+    routed: RESULT.routed!,
+    outcome: 'aborted',
+    ttftMs: null,
+  } as const;
+  onDecision!({ kind: 'routing of a failed turn', turn: failed });
   const told = world.err().slice(before);
   if (format === 'json') {
     expect(
@@ -265,11 +273,21 @@ test.each(['json', 'text'])('serve explains decisions in the format of the log: 
         conversation_id: 'a',
         policy: 'random',
         decode: 'decode-0',
+        outcome: 'completed',
         ttft_ms: 30,
+      }),
+      expect.objectContaining({
+        event: 'routing',
+        conversation_id: 'b',
+        policy: 'random',
+        decode: 'decode-0',
+        outcome: 'aborted',
+        ttft_ms: null,
       }),
     ]);
   } else {
     expect(told).toMatch(/k8s-hpa: no change[\s\S]*a turn 2: prefill-0 to decode-0[\s\S]*Outcome: TTFT 30/);
+    expect(told).toMatch(/b turn 1: prefill-0 to decode-0[\s\S]*Outcome: aborted; no token\./);
   }
   world.interrupt();
   expect(await ended).toBe(0);

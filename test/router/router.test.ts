@@ -12,7 +12,7 @@ import { Router } from '../../src/router/router.ts';
 import type { RequestNotice } from '../../src/router/turn-attempts.ts';
 import { turnReport } from '../../src/router/turn-report.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
-import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
+import type { FailedTurn, GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
 import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
@@ -55,6 +55,7 @@ function world(
   const routing = routingOf(policy);
   const turns: string[] = [];
   const told: RequestNotice[] = [];
+  const failed: FailedTurn[] = [];
   let ids = 0;
   const router = new Router({
     text: { ...text, architecture: { eosTokenIds } },
@@ -67,6 +68,7 @@ function world(
     newId: () => `id-${++ids}`,
     onTurn: ({ turnId }) => turns.push(turnId),
     onRequest: (notice) => told.push(notice),
+    onTurnFail: (turn) => failed.push(turn),
     maxModelLen: MAX_MODEL_LEN,
     spans: new TurnSpans(),
     ...(placement && { placement }),
@@ -90,7 +92,7 @@ function world(
     return results;
   };
   const at = (id: string) => engines.find(({ engineId }) => engineId === id)!;
-  return { engines, at, router, conversations, turns, told, ask, converse };
+  return { engines, at, router, conversations, turns, told, failed, ask, converse };
 }
 
 const expected = ({ promptTokenIds }: TurnResult) =>
@@ -525,6 +527,29 @@ describe('routing', () => {
     ]);
     const report = turnReport('a', 2, second!, [], null).routing;
     expect(routingSchema.parse(report)).toMatchObject({ way: 'pull', candidates: { length: 3 } });
+  });
+
+  test('reports how a turn was routed that its reader leaves, that is aborted, or that fails', async () => {
+    const { at, ask, router, failed } = world('bidirectional');
+    const request = { conversationId: 'a', promptTokenIds: [1, 2], sampling: { maxTokens: 4 } };
+    const left = router.serve(request);
+    await left.next();
+    await left.return(undefined);
+    const client = new AbortController();
+    const aborted = router.serve({ ...request, signal: client.signal });
+    await aborted.next();
+    client.abort(new Error('gone'));
+    await expect(aborted.next()).rejects.toThrow('gone');
+    at('p0').fails = () => 'its KV did not arrive';
+    await expect(ask(request)).rejects.toThrow('its KV did not arrive');
+    at('p0').fails = () => null;
+    await ask(request);
+    expect(failed.map(({ turn, outcome, ttftMs }) => [turn, outcome, ttftMs !== null])).toEqual([
+      [1, 'aborted', true],
+      [1, 'aborted', true],
+      [1, 'failed', false],
+    ]);
+    expect(failed[0]).toMatchObject({ conversationId: 'a', routed: { prefill: 'p0', decode: 'd0' } });
   });
 
   test('fails a turn with a clear message if the policy chooses an engine that is not a candidate', async () => {

@@ -17,14 +17,20 @@ const candidate = (more: Partial<RoutedCandidate>): RoutedCandidate => ({
   ...{ cachedTokens: null, score: null, best: null },
   ...more,
 });
-const turn = (routed: Partial<RoutedTurn>, ttftMs = 50) =>
-  metrics.hear({
-    kind: 'turn ended',
-    result: {
-      ttftMs,
-      routed: { policy: 'dynamo', predictedTtftMs: null, candidates: [], ...routed },
-    } as TurnResult,
-  });
+const decided = (routed: Partial<RoutedTurn>): RoutedTurn => ({
+  ...{ policy: 'dynamo', way: 'pull', prefill: 'prefill-0', decode: 'decode-0', load: null, why: '' },
+  ...{ predictedTtftMs: null, startMs: 0, endMs: 0, candidates: [] },
+  ...routed,
+});
+const notice = {
+  kind: 'turn',
+  turnId: 'a#1',
+  conversationId: 'a',
+  turn: 1,
+  promptTokenIds: [],
+  atMs: 0,
+} as const;
+const turn = (routed: Partial<RoutedTurn>) => metrics.hear({ ...notice, routed: decided(routed) });
 const value = async (name: string, labels = ''): Promise<number> => {
   const line = (await kit.text()).split('\n').find((each) => each.startsWith(`kvferry:${name}{${labels}`));
   return Number(line?.split(' ').at(-1));
@@ -34,15 +40,26 @@ it('routing decisions are counted by policy, with all mixes as one', async () =>
   turn({});
   turn({ policy: 'least-request:1,prefix-cache:2' });
   turn({});
+  // Refused, or its engines ended before it began.
+  metrics.hear({ ...notice, routed: null });
   expect(await value('router_decisions_total', 'policy="dynamo"')).toBe(2);
   expect(await value('router_decisions_total', 'policy="mix"')).toBe(1);
   expect(await value('router_decisions_total', 'policy="random"')).toBe(0);
 });
 
 it('the TTFT prediction error is the absolute difference from the measured TTFT', async () => {
-  turn({ predictedTtftMs: 80 });
-  turn({ predictedTtftMs: 30 });
-  turn({});
+  const ended = (predictedTtftMs: number | null) => {
+    const result = { ttftMs: 50, routed: decided({ predictedTtftMs }) } as TurnResult;
+    metrics.hear({ kind: 'turn ended', result });
+  };
+  const aborted = (ttftMs: number | null) => {
+    const failed = { conversationId: 'a', turn: 1, routed: decided({ predictedTtftMs: 30 }), ttftMs };
+    metrics.hear({ kind: 'turn failed', ...failed, outcome: 'aborted' });
+  };
+  ended(80);
+  ended(null);
+  aborted(50);
+  aborted(null);
   expect(await value('router_ttft_prediction_error_seconds_sum')).toBeCloseTo(0.05);
   expect(await value('router_ttft_prediction_error_seconds_count')).toBe(2);
 });

@@ -15,7 +15,13 @@ import { wantOneRouting } from '../options/settings.ts';
 import { refuseUnused, unusedByServe } from '../options/unused-options.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { createProgress, type Progress } from '../output/progress.ts';
-import { routingFields, turnOf, turnRoutingLines } from '../output/routing-table.ts';
+import {
+  failedTurnRoutingFields,
+  failedTurnRoutingLines,
+  routingFields,
+  turnOf,
+  turnRoutingLines,
+} from '../output/routing-table.ts';
 import { scalingFields, scalingLines } from '../output/scaling-table.ts';
 import { plainStyle } from '../output/table.ts';
 import { tellStart } from '../start-cluster.ts';
@@ -146,7 +152,12 @@ function explain(
     const { decision } = event;
     if (explainScaling)
       log.explained('scaling', scalingFields(decision), () => scalingLines(decision, plainStyle));
-  } else if (explainRouting && event.result.routed) {
+  } else if (!explainRouting) return;
+  else if (event.kind === 'routing of a failed turn') {
+    const { turn } = event;
+    const lines = () => failedTurnRoutingLines(turn, plainStyle);
+    log.explained('routing', failedTurnRoutingFields(turn), lines);
+  } else if (event.result.routed) {
     const turn = turnOf(event.result);
     log.explained('routing', routingFields(turn), () => turnRoutingLines(turn, plainStyle));
   }

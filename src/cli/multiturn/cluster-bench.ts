@@ -11,7 +11,7 @@ import type { LinkSpec } from '../../transport/link.ts';
 import type { CommandContext } from '../deps.ts';
 import { type PullPolicySetting, preparePullPolicy } from '../options/pull-policy.ts';
 import { createProgress, type Progress } from '../output/progress.ts';
-import { turnOf, turnRoutingLines } from '../output/routing-table.ts';
+import { failedTurnRoutingLines, turnOf, turnRoutingLines } from '../output/routing-table.ts';
 import { plainStyle } from '../output/table.ts';
 import { startCluster } from '../start-cluster.ts';
 import { checkCounts } from './settings.ts';
@@ -42,8 +42,10 @@ export async function benchEngines(
   const cluster = await startCluster(options, adapter.name, atStart, progress, { deps, signal });
   if (config.explainRouting)
     cluster.onNotice((notice) => {
-      if (notice.kind !== 'turn ended') return;
-      for (const line of turnRoutingLines(turnOf(notice.result), plainStyle)) progress.line(line);
+      if (notice.kind === 'turn ended')
+        for (const line of turnRoutingLines(turnOf(notice.result), plainStyle)) progress.line(line);
+      else if (notice.kind === 'turn failed')
+        for (const line of failedTurnRoutingLines(notice, plainStyle)) progress.line(line);
     });
   try {
     const served = priced ? await withCosts(plans, cluster, pullPolicy, progress) : plans;

@@ -4,8 +4,8 @@ import { formatMs } from '../../measure/format.ts';
 import type { RoutingReport, RunReport, TurnReport } from '../../measure/schemas/report.ts';
 import { storedTokens } from '../../measure/spans/stored-tokens.ts';
 import { left, right } from '../../report/document.ts';
-import { turnReport } from '../../router/turn-report.ts';
-import type { TurnResult } from '../../router/turn-types.ts';
+import { routingReport, turnReport } from '../../router/turn-report.ts';
+import type { FailedTurn, TurnResult } from '../../router/turn-types.ts';
 import { WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
@@ -18,7 +18,14 @@ export function routingLines(run: RunReport, style: TableStyle): string[] {
 
 /** Empty for a turn that was not routed. */
 export function turnRoutingLines(turn: TurnReport, style: TableStyle): string[] {
-  return turn.routing ? ['', ...decision(turn, turn.routing, style)] : [];
+  return turn.routing ? ['', ...decision(turn, turn.routing, outcomeOf(turn, turn.routing), style)] : [];
+}
+
+/** The same for a turn whose answer was not completed. */
+export function failedTurnRoutingLines(failed: FailedTurn, style: TableStyle): string[] {
+  const { conversationId: conversation_id, turn, routed, outcome, ttftMs } = failed;
+  const ttft = ttftMs === null ? 'no token' : ttftOf(ttftMs, routed.predictedTtftMs);
+  return ['', ...decision({ conversation_id, turn }, routingReport(routed), [outcome, ttft], style)];
 }
 
 /** The same as fields, for JSON logs. */
@@ -30,6 +37,7 @@ export function routingFields(report: TurnReport): object {
     conversation_id,
     turn,
     ...routing,
+    outcome: 'completed',
     ttft_ms,
     local_hit_tokens,
     pulled_tokens: pulled_tokens - stored_tokens,
@@ -38,21 +46,38 @@ export function routingFields(report: TurnReport): object {
   };
 }
 
+/** A turn whose answer was not completed, as fields. */
+export function failedTurnRoutingFields(failed: FailedTurn): object {
+  const { conversationId: conversation_id, turn, routed, outcome, ttftMs: ttft_ms } = failed;
+  return { conversation_id, turn, ...routingReport(routed), outcome, ttft_ms };
+}
+
 /** The report of a turn that was just served. */
 export const turnOf = (result: TurnResult): TurnReport =>
   turnReport(result.conversationId, result.turn, result, [], null);
 
-function decision(turn: TurnReport, routing: RoutingReport, style: TableStyle): string[] {
-  const { policy, prefill, decode, load, why, predicted_ttft_ms: predicted } = routing;
-  const who = prefill === null ? `${decode} alone` : `${prefill} to ${decode}`;
-  const from = load === null ? '' : `, with what ${load} holds`;
+function outcomeOf(turn: TurnReport, { predicted_ttft_ms: predicted }: RoutingReport): string[] {
   const stored = storedTokens(turn);
   const fromStore = stored === 0 ? '' : `, ${stored} loaded from the store`;
-  const truth = [
-    `TTFT ${formatMs(turn.ttft_ms)}${predicted === null ? '' : `, predicted ${formatMs(predicted)}`}`,
+  return [
+    ttftOf(turn.ttft_ms, predicted),
     `${turn.local_hit_tokens} tokens hit, ${turn.pulled_tokens - stored} pulled${fromStore}, ${turn.computed_tokens} computed`,
   ];
-  const title = `${turn.conversation_id} turn ${turn.turn}: ${who}${from}. ${policy}: ${why}.`;
+}
+
+const ttftOf = (ms: number, predicted: number | null): string =>
+  `TTFT ${formatMs(ms)}${predicted === null ? '' : `, predicted ${formatMs(predicted)}`}`;
+
+function decision(
+  { conversation_id, turn }: Pick<TurnReport, 'conversation_id' | 'turn'>,
+  routing: RoutingReport,
+  outcome: readonly string[],
+  style: TableStyle,
+): string[] {
+  const { policy, prefill, decode, load, why } = routing;
+  const who = prefill === null ? `${decode} alone` : `${prefill} to ${decode}`;
+  const from = load === null ? '' : `, with what ${load} holds`;
+  const title = `${conversation_id} turn ${turn}: ${who}${from}. ${policy}: ${why}.`;
   return [
     ...wrap(title, WIDTH),
     ...renderTable(
@@ -65,7 +90,7 @@ function decision(turn: TurnReport, routing: RoutingReport, style: TableStyle): 
       (['prefill', 'decode'] as const).flatMap((side) => rows(side, routing)),
       style,
     ),
-    ...wrap(`Outcome: ${truth.join('; ')}.`, WIDTH),
+    ...wrap(`Outcome: ${outcome.join('; ')}.`, WIDTH),
   ];
 }
 

@@ -24,10 +24,11 @@ export class FleetMetrics {
   }
 
   hear(notice: ClusterNotice): void {
-    if (notice.kind === 'turn ended') {
-      const { routed, ttftMs } = notice.result;
-      if (routed) this.#routed(routed, ttftMs);
-    } else if (notice.kind === 'joined') {
+    if (notice.kind === 'turn') {
+      if (notice.routed) this.#routed(notice.routed);
+    } else if (notice.kind === 'turn ended') this.#predicted(notice.result);
+    else if (notice.kind === 'turn failed') this.#predicted(notice);
+    else if (notice.kind === 'joined') {
       this.#m.events('joined', 1);
       this.#m.start.observe(notice.startMs / 1000);
     } else if (notice.kind === 'left') {
@@ -49,9 +50,14 @@ export class FleetMetrics {
     this.#m.wanted('decode', roles.decode.want);
   }
 
-  #routed({ policy, predictedTtftMs, candidates }: RoutedTurn, ttftMs: number): void {
+  #predicted({ routed, ttftMs }: { routed?: RoutedTurn | null; ttftMs: number | null }): void {
+    const predicted = routed?.predictedTtftMs ?? null;
+    if (predicted !== null && ttftMs !== null)
+      this.#m.predictionError.observe(Math.abs(ttftMs - predicted) / 1000);
+  }
+
+  #routed({ policy, candidates }: RoutedTurn): void {
     this.#m.decisions(this.#policies.has(policy) ? policy : 'mix', 1);
-    if (predictedTtftMs !== null) this.#m.predictionError.observe(Math.abs(ttftMs - predictedTtftMs) / 1000);
     // A policy that ignores load gets no load reports.
     if (candidates.every(({ running }) => running === null)) return;
     for (const { running, waiting, ageMs } of candidates) {
