@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { ROUTING_NAMES } from '../src/config/routing.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const pages = [
@@ -56,4 +57,8 @@ describe.each(pages)('%s', (page) => {
       if (anchor && target.endsWith('.md')) expect(anchorsOf(target), `${link} on ${page}`).toContain(anchor);
     }
   });
+});
+
+it.each(ROUTING_NAMES)('docs/fleet.md has a row for the routing policy %s', (name) => {
+  expect(textOf('docs/fleet.md')).toContain(`\n| \`${name}\` |`);
 });

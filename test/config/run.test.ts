@@ -93,7 +93,8 @@ describe('settings that depend on others', () => {
 
   test('maxNumSeqs defaults to at most maxNumBatchedTokens', () => {
     expect(parseRunConfig({ maxNumBatchedTokens: 32 }).maxNumSeqs).toBe(32);
-    expect(message({ maxNumBatchedTokens: 32, maxNumSeqs: 64 })).toContain("'maxNumSeqs' is 64");
+    expect(parseRunConfig({ maxNumBatchedTokens: 32, maxNumSeqs: 32 }).maxNumSeqs).toBe(32);
+    expect(message({ maxNumBatchedTokens: 32, maxNumSeqs: 33 })).toContain("'maxNumSeqs' is 33");
   });
 });
 

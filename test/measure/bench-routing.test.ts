@@ -88,3 +88,19 @@ test('goodput counts the requests that meet both targets, exactly or better', ()
   expect(routingOf(requests, { ...within, failed: 4 }).goodput).toMatchObject({ share: 0.25 });
   expect(routingOf([], { ...within, failed: 4 }).goodput).toMatchObject({ share: 0 });
 });
+
+test('goodput per second leaves out rounds that were cut short; its share counts them', () => {
+  const slow = request('c', 1, ['p0', 'd0', null], [10, 4, 90, 1]);
+  const inRound = (round: number, { sample, ...rest }: MeasuredRequest) => ({
+    ...rest,
+    sample: { ...sample, round },
+  });
+  const fast = request('a', 1, ['p0', 'd0', null], [10, 4, 5, 1]);
+  const { goodput } = routingOf([inRound(1, fast), inRound(2, fast), inRound(2, slow)], {
+    ...facts,
+    sloTtftMs: 50,
+    failed: 1,
+    cutRounds: new Set([1]),
+  });
+  expect(goodput).toEqual({ slo_ttft_ms: 50, slo_tpot_ms: null, share: 2 / 4, requests_per_second: 1 / 2 });
+});

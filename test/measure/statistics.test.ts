@@ -79,6 +79,20 @@ describe('a summary', () => {
   });
 });
 
+test('bytes from a store are those that P and D loaded', () => {
+  const noTransfer = turnReport().transfer.p_to_d;
+  const transfer = {
+    ...turnReport().transfer,
+    store_to_p: { ...noTransfer, bytes: 100 },
+    store_to_d: { ...noTransfer, bytes: 30 },
+  };
+  const { summary } = summariseRun('bidirectional', [turnReport({ transfer }), turnReport()], {
+    ...{ firstUseCompilations: 0, preemptions: 0, wallMs: 1 },
+    store: { savedBytes: 7, twoHopBytes: 5 },
+  });
+  expect(summary).toMatchObject({ bytes_from_store: 130, bytes_to_store: 7, two_hop_bytes: 5 });
+});
+
 describe('a comparison', () => {
   const same = [turnReport(), turnReport({ turn: 2 })];
 

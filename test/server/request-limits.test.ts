@@ -85,6 +85,17 @@ describe('an oversized request', () => {
   });
 });
 
+test('a message may have as many parts as are allowed', async () => {
+  const { stub, app } = watchedApp();
+  const body = { messages: [user(Array(MOST_PARTS).fill(part))] };
+  const response = await app.request('/tokenize', post(body));
+  // The lines that the parts are joined to are too long for the stub's context.
+  expect(await response.json()).toMatchObject({
+    error: { message: expect.stringMatching(/has 255 tokens/) },
+  });
+  expect(stub.encoded).toBe(1);
+});
+
 describe('a text with more tokens than the context', () => {
   // 65 tokens, where its length allows as few as 17.
   const text = 'x'.repeat(65);

@@ -30,8 +30,15 @@ export interface VllmExport {
 
 const NO_COUNTERPART = 'vLLM has no such setting';
 
+// biome-ignore format: a table
+const OWN_KEYS = [
+  'autotune', 'decodeDriverThreads', 'arithmetic', 'handover', 'budget', 'experiments', 'sloTtft', 'sloTpot', 'faultEndpoint',
+  'writeTimeout',
+] as const satisfies readonly RunKey[];
+
 /** Reasons for settings that are not exported. Other non-default settings that are not exported are listed too. */
 const REASONS: Partial<Record<RunKey, string>> = {
+  ...Object.fromEntries(OWN_KEYS.map((key) => [key, NO_COUNTERPART])),
   link: "vLLM's transfers run at the machines' own speed",
   adapter: 'vLLM uses the GPU that CUDA_VISIBLE_DEVICES names',
   kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
@@ -158,7 +165,7 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
   const found = changed.map((key) => ({
     option: optionName(key),
     value: shown[key] as unknown,
-    reason: REASONS[key] ?? GROUP_REASONS[fieldMeta(key).group] ?? NO_COUNTERPART,
+    reason: REASONS[key] ?? GROUP_REASONS[fieldMeta(key).group] ?? 'it is not exported',
   }));
   if (config.tokenCheck) {
     const reason = 'vLLM pulls without comparing tokens, as --no-token-check does';

@@ -59,7 +59,7 @@ export function parseReport(
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new ConfigError(
-    `${file} is not a valid report of kvferry ${kind}: ${issue!.path.join('.') || 'the report'}: ${issue!.message}; create it again`,
+    `${file} is not a valid report of kvferry ${kind}: ${issue!.path.join('.') || 'the report'}: ${issue!.message}; create it again with this version of kvferry`,
     { cause: parsed.error },
   );
 }

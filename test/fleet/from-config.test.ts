@@ -1,0 +1,57 @@
+/** Every setting of the engines, the fleet, the store and routing arrives in what a cluster is made from. */
+import { describe, expect, test } from 'vitest';
+import { type FieldGroup, fieldMeta, parseRunConfig, type RunKey, runKeys } from '../../src/config/run.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+
+const GROUPS: ReadonlySet<FieldGroup> = new Set<FieldGroup>([
+  'machine',
+  'fleet',
+  'cluster',
+  'store',
+  'routing',
+]);
+
+/** Another value for each setting. */
+// biome-ignore format: a table
+const OTHER: Partial<Record<RunKey, unknown>> = {
+  model: 'tiny', autotune: 'on', decodeDriverThreads: 'on', kvDtype: 'f32', weightDtype: 'f32', arithmetic: 'f16', seed: 1,
+  prefill: 2, decode: 2, modeOfFleet: 'replica',
+  fleet: { rolesets: [{ name: 'a', prefill: [{}], decode: [{}, {}] }] },
+  threshold: 0, blockSize: 32, layout: 'layer-pieces', pBlocks: 99, dBlocks: 99, allFullKv: true, ttl: 9, lease: 9, link: '10gbe',
+  handover: 'streamed', prefixCaching: false, tokenCheck: false, loadFailurePolicy: 'recompute', maxNumBatchedTokens: 300,
+  maxNumSeqs: 9, maxModelLen: 300,
+  kvTransferConfig: { kv_connector: 'NixlConnector', kv_connector_extra_config: { bidirectional_kv_xfer: true } },
+  store: '1MiB', storeEviction: 'lru', storePlace: 'remote', storeDir: '/tmp/kv', storeUrl: 'redis://127.0.0.1:6379',
+  storeDirSize: '1MiB', storeTtl: 9, storeWrite: 'EVICTED', storePrefetch: 'best_effort', offloadPromptOnly: false,
+  routing: ['random'], routingConfig: { seed: 9 }, signalAge: 9,
+};
+
+/** Settings without effect unless others are given. */
+const NEEDS: Partial<Record<RunKey, object>> = {
+  storeEviction: { store: '1MiB' },
+  storePlace: { store: '1MiB' },
+  storeDirSize: { storeDir: '/tmp/kv' },
+  storeTtl: { storeDir: '/tmp/kv' },
+  storeWrite: { storeDir: '/tmp/kv' },
+  storePrefetch: { storeDir: '/tmp/kv' },
+  routingConfig: { routing: ['random'] },
+};
+
+/** Chosen before there is a cluster. */
+const ELSEWHERE: ReadonlySet<RunKey> = new Set<RunKey>(['adapter']);
+
+const optionsOf = (settings: object) => {
+  const config = parseRunConfig({ mode: ['bidirectional'], ...settings });
+  return clusterOptions(config, presetArchitecture(config.model === 'recall' ? 'nano' : config.model), true);
+};
+
+describe('what a cluster is made from', () => {
+  const settings = runKeys.filter((key) => GROUPS.has(fieldMeta(key).group) && !ELSEWHERE.has(key));
+
+  test.each(settings)('depends on %s', (key) => {
+    expect(OTHER, `give ${key} another value here`).toHaveProperty(key);
+    const needed = NEEDS[key] ?? {};
+    expect(optionsOf({ ...needed, [key]: OTHER[key] })).not.toEqual(optionsOf(needed));
+  });
+});
