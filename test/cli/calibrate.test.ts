@@ -214,7 +214,7 @@ describe('kvferry calibrate', () => {
     expect(expected_regret.map((row: { threshold: unknown }) => row.threshold)).toContain(200);
   });
 
-  it.each(['--html c.html', '--check', '--rounds 3', '--link 10e6', '--block-size 32'])(
+  it.each(['--html c.html', '--check', '--rounds 3', '--link 10e6', '--block-size 32', '--prefill 2'])(
     'refuses %s with --from-report, which measures nothing',
     async (option) => {
       const world = fakeWorld();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { plainFleet } from '../../src/fleet/seats.ts';
 import type { BenchSample } from '../../src/measure/schemas/bench-mode-schema.ts';
 import type { BenchReport } from '../../src/measure/schemas/bench-report.ts';
 import { fitReport } from '../../src/simulate/costs/fit-report.ts';
@@ -85,7 +86,7 @@ function groups(): BenchSample[] {
 describe('costs fitted to a report', () => {
   it('ignore an answer that came nearly at once, and say so', () => {
     const list = groups().map((sample, i) => (i === 7 ? { ...sample, tpot_ms: 0.01 } : sample));
-    const { file, medianError, requests, notes } = fitReport(reportOf(list), 'r.json', 1);
+    const { file, medianError, requests, notes } = fitReport(reportOf(list), 'r.json', null);
     expect(file.step.fixed_ms).toBeCloseTo(TRUE.fixed, 0);
     expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 0);
     expect(medianError.tpot).toBeLessThan(0.02);
@@ -95,13 +96,13 @@ describe('costs fitted to a report', () => {
 
   it('have no time for decoding if every answer is one token, and say so', () => {
     const list = groups().map((sample) => ({ ...sample, tpot_ms: 0, output_num_tokens: 1 }));
-    const { file, notes } = fitReport(reportOf(list), 'r.json', 1);
+    const { file, notes } = fitReport(reportOf(list), 'r.json', null);
     expect(file.step).toMatchObject({ fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 });
     expect(notes.join()).toContain('Too few answers of several tokens');
   });
 
   it('are those that generated the times, in a file that simulate reads', () => {
-    const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', 1);
+    const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', null);
     expect(simulationCostsSchema.parse(file)).toEqual(file);
     expect(file).toMatchObject({
       source: 'fitted',
@@ -149,9 +150,9 @@ describe('costs fitted to a report', () => {
         experiments: { a: { modes: Object.fromEntries(modes.map((mode) => [mode, arm(mode)])) } },
       } as unknown as BenchReport;
     };
-    const alone = fitReport(of('unidirectional'), 'r.json', 1);
-    expect(fitReport(of('unidirectional', 'decode-local', 'monolithic'), 'r.json', 1)).toEqual(alone);
-    expect(fitReport(of('monolithic'), 'r.json', 1).file.reply_ms).toBeLessThan(alone.file.reply_ms);
+    const alone = fitReport(of('unidirectional'), 'r.json', null);
+    expect(fitReport(of('unidirectional', 'decode-local', 'monolithic'), 'r.json', null)).toEqual(alone);
+    expect(fitReport(of('monolithic'), 'r.json', null).file.reply_ms).toBeLessThan(alone.file.reply_ms);
   });
 
   it('give an engine that serves alone the TTFT that was reported', async () => {
@@ -162,7 +163,7 @@ describe('costs fitted to a report', () => {
     });
     const report = reportOf([]);
     report.experiments = { a: { modes: { monolithic: { mode: 'monolithic', samples: list } } } } as never;
-    const costs = linearCosts(fitReport(report, 'r.json', 1).file);
+    const costs = linearCosts(fitReport(report, 'r.json', null).file);
     const cluster = simulated({ options: { mode: 'monolithic', maxNumBatchedTokens: 2048 } }, costs);
     const promptTokenIds = Array.from({ length: 1000 }, (_, i) => 8 + (i % 400));
     const request = { conversationId: 'a', promptTokenIds, sampling: greedy(3) };
@@ -186,9 +187,55 @@ describe('costs fitted to a report', () => {
         };
       }),
     );
-    const { file, requests } = fitReport(reportOf(list), 'r.json', 1);
+    const { file, requests } = fitReport(reportOf(list), 'r.json', null);
     expect(requests.tpot).toBe(list.length / 4);
     expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 1);
+  });
+
+  it.each([
+    ['what it computes', { prefill: 1, token: 0.5, ahead: 0.5 }, 'simulated anyway'],
+    ['what two P compute', { prefill: 2, token: 0.5, ahead: 0.25 }, 'simulated anyway'],
+    ['more than it computes', { prefill: 1, token: 0.01, ahead: 0.5 }, 'TTFT will be too short'],
+    ['more than two P compute', { prefill: 2, token: 0.5, ahead: 0.5 }, 'TTFT will be too short'],
+  ])('tell whether a simulation queues as the server did: %s', (_, { prefill, token, ahead }, note) => {
+    // Three arrive one after the other; the next three when these have ended.
+    const list = Array.from({ length: 20 }, (_, group) => {
+      let before = 0;
+      return samples(3, 1).map((sample, i) => {
+        const input = 100 + 137 * ((3 * group + 5 * i) % 7);
+        const ttft_ms = 100 + token * input + ahead * before;
+        before += input;
+        return {
+          ...sample,
+          start_ms: 1e6 * group + i,
+          ...{ ttft_ms, latency_ms: ttft_ms + 50 * sample.tpot_ms },
+          ...{ input_num_tokens: input, computed_tokens: input },
+        };
+      });
+    }).flat();
+    const { file, notes } = fitReport(reportOf(list), 'r.json', plainFleet({ prefill, decode: 1 }));
+    expect(file.step.ms_per_prefill_token).toBeCloseTo(token, 6);
+    expect(notes.join()).toContain(`Each prompt token ahead of a request adds ${ahead.toPrecision(3)} ms`);
+    expect(notes.join()).toContain(note);
+  });
+
+  it('are for the D that are given, or those of a report of engines here; for a server, a note says to give them', () => {
+    const here = (config: object): BenchReport =>
+      ({ ...reportOf(groups()), config, target: { model: 'tiny', url: null } }) as unknown as BenchReport;
+    const perDecode = (report: BenchReport, decode: number | null) => {
+      const fleet = decode === null ? null : plainFleet({ prefill: 1, decode });
+      const { file, notes } = fitReport(report, 'r.json', fleet);
+      return [file.step.ms_per_decode, notes.join().includes('give --decode N')];
+    };
+    // Two more requests at a time slow a step by 2 * TRUE.decode; half of them are on the same D.
+    const [one, two] = [expect.closeTo(TRUE.decode, 0), expect.closeTo(2 * TRUE.decode, 0)];
+    expect(perDecode(here({}), null)).toEqual([one, false]);
+    expect(perDecode(here({ decode: 2 }), null)).toEqual([two, false]);
+    expect(perDecode(here({ fleet: { rolesets: [{ prefill: 1, decode: 2 }] } }), null)).toEqual([two, false]);
+    expect(perDecode(here({ decode: 2 }), 1)).toEqual([one, false]);
+    expect(perDecode(reportOf(groups()), null)).toEqual([one, true]);
+    expect(perDecode(reportOf(groups()), 2)).toEqual([two, false]);
+    expect(() => perDecode(here({ decode: 0 }), null)).toThrow('config.decode of r.json is 0');
   });
 
   it('include the step size of engines here; for a server, a note says to give it', () => {
@@ -199,7 +246,7 @@ describe('costs fitted to a report', () => {
         adapter: { name: 'lavapipe', software },
         target: { model: 'tiny', url: null },
       }) as unknown as BenchReport;
-    const fitOf = (report: BenchReport) => fitReport(report, 'r.json', 1);
+    const fitOf = (report: BenchReport) => fitReport(report, 'r.json', null);
     expect(fitOf(here(true, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(256);
     expect(fitOf(here(false, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(2048);
     expect(fitOf(here(true, { maxNumBatchedTokens: 96 })).file.max_num_batched_tokens).toBe(96);
@@ -216,7 +263,7 @@ describe('costs fitted to a report', () => {
       // Later turns hit its cache: fast, whatever their prompts.
       ...(i % 2 === 1 ? { turn: 2, ttft_ms: 31 } : {}),
     }));
-    const { file, requests, notes } = fitReport(reportOf(silent), 'r.json', 1);
+    const { file, requests, notes } = fitReport(reportOf(silent), 'r.json', null);
     expect(requests.ttft).toBe(30);
     expect(notes).toContainEqual(expect.stringContaining('first turns alone'));
     expect(file.step.ms_per_prefill_token).toBeCloseTo(TRUE.token, 2);
@@ -228,7 +275,7 @@ describe('costs fitted to a report', () => {
       tpot_ms: 6,
       latency_ms: sample.ttft_ms + 300,
     }));
-    const { file, notes } = fitReport(reportOf(alone), 'r.json', 1);
+    const { file, notes } = fitReport(reportOf(alone), 'r.json', null);
     expect(file.step.ms_per_decode).toBe(0);
     expect(notes).toContainEqual(expect.stringContaining('cannot be determined'));
   });
@@ -242,6 +289,6 @@ describe('costs fitted to a report', () => {
     ],
     ['only pulls', samples(20, 100, { pulled_tokens: 5 }), 'has 0 requests that pulled nothing'],
   ])('cannot be fitted to a report with %s', (_, list, message) => {
-    expect(() => fitReport(reportOf(list), 'r.json', 1)).toThrow(message);
+    expect(() => fitReport(reportOf(list), 'r.json', null)).toThrow(message);
   });
 });

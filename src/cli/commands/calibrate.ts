@@ -160,8 +160,8 @@ async function fromReport(
       `--from-report fits costs for simulate, and ${profile} would be a profile of pulls, which a report does not contain: leave it out, and give --costs-out`,
     );
   const read = parseBenchReport(await deps.readTextFile(report), report);
-  const decodeEngines = Math.max(1, fleetOf(config).seats.filter(({ role }) => role === 'decode').length);
-  const fit = fitReport(read, report, decodeEngines);
+  const isGiven = isUnusual('decode', config) || isUnusual('fleet', config);
+  const fit = fitReport(read, report, isGiven ? fleetOf(config) : null);
   printFitted(fit, textOutput(config, deps), deps.color);
   if (config.costsOut !== null) {
     await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);

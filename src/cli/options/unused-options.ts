@@ -212,6 +212,10 @@ export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[
     keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),
     why: 'with --from-report, which starts no engine and measures nothing',
   },
+  config.fromReport !== null && {
+    keys: keysOf(['fleet'], 'decode', 'fleet'),
+    why: 'with --from-report, which only needs the number of D (--decode)',
+  },
   ...unusedByEngines(config),
 ];
 

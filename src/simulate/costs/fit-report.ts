@@ -3,15 +3,21 @@
  * time a token against the requests that decoded at the same time. Steps cannot be seen, so this knows less than
  * measuring does.
  */
+
+import { parseRunConfig } from '../../config/run.ts';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
 import { rowsAStep } from '../../fleet/from-config.ts';
+import { type FleetOptions, fleetOf } from '../../fleet/seats.ts';
 import { plural } from '../../measure/format.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
 import type { BenchSample } from '../../measure/schemas/bench-mode-schema.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { median } from '../../measure/statistics.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
+import { sum, sumOf } from '../../sum.ts';
 import type { SimulationCostsFile } from './linear.ts';
+import { type Concurrency, computedOf, contextOf, plainSamples } from './report-samples.ts';
 
 export interface FittedReport {
   file: SimulationCostsFile;
@@ -30,17 +36,23 @@ const LEAST_REQUESTS = 8;
 /** Share of the median time a token; faster answers were held back on their way. */
 const LEAST_SHARE = 0.1;
 
-/** `decodeEngines`: number of D that shared the requests. Throws ConfigError for a report that says too little. */
-export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
+/**
+ * `fleet`: the engines that shared the requests; null: those that the report names, or one P and one D of a server.
+ * Throws ConfigError for a report that says too little.
+ */
+export function fitReport(report: BenchReport, source: string, fleet: FleetOptions | null): FittedReport {
   const notes: string[] = [];
+  const engines = enginesOf(fleet ?? reportedFleet(report, source, notes));
   const { samples, concurrent, handsOver } = plainSamples(report);
   if (samples.length < LEAST_REQUESTS)
     throw new ConfigError(
       `${source} has ${samples.length} requests that pulled nothing: wanted at least ${LEAST_REQUESTS}; run a longer benchmark`,
     );
   const prefill = fitPrefill(samples, concurrent, source, notes);
-  const decode = fitDecode(samples, concurrent, decodeEngines, notes);
+  const decode = fitDecode(samples, concurrent, engines.decode, notes);
   const { step } = decode;
+  const computing = engines[handsOver ? 'prefill' : 'decode'];
+  notes.push(...aboutQueueing(prefill, step.fixed_ms, computing));
   // In a handover two engines take a step, and D computes the last token of the prompt.
   const stepsMs = handsOver ? 2 * step.fixed_ms + step.ms_per_decode : step.fixed_ms;
   const restMs = Math.max(0, prefill.constantMs - stepsMs);
@@ -82,6 +94,20 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
   };
 }
 
+function reportedFleet({ target, config }: BenchReport, source: string, notes: string[]): FleetOptions {
+  if (target.url === null) {
+    const { fleet, prefill, decode } = config;
+    return fleetOf(parseRunConfig({ fleet, prefill, decode }, (key) => `config.${key} of ${source}`));
+  }
+  notes.push('All answers are taken to come from one D: if there are more, give --decode N.');
+  return fleetOf(parseRunConfig({}));
+}
+
+function enginesOf({ seats }: FleetOptions): Record<EngineRole, number> {
+  const count = (role: EngineRole): number => Math.max(1, seats.filter((seat) => seat.role === role).length);
+  return { prefill: count('prefill'), decode: count('decode') };
+}
+
 /** Most rows in a step: engines here report it, a server does not. */
 function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): number | null {
   if (target.url === null) {
@@ -94,74 +120,6 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
   return null;
 }
 
-/**
- * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran at the same time
- * as each of them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
- */
-function plainSamples({ experiments }: BenchReport): {
-  samples: BenchSample[];
-  concurrent: Concurrency[];
-  handsOver: boolean;
-} {
-  const [first] = Object.values(experiments);
-  const every = Object.values(first?.modes ?? {});
-  const disaggregated = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
-  const modes = disaggregated.length > 0 ? disaggregated : every;
-  // Modes ran one after the other: round numbers keep their clocks apart.
-  const all = modes.flatMap(({ samples }, mode) =>
-    samples.map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
-  );
-  const concurrencies = neighbours(all);
-  const isPlain = (i: number): boolean => (all[i]!.pulled_tokens ?? 0) === 0;
-  return {
-    samples: all.filter((_, i) => isPlain(i)),
-    concurrent: concurrencies.filter((_, i) => isPlain(i)),
-    handsOver: disaggregated.length > 0,
-  };
-}
-
-interface Concurrency {
-  /** Prompt tokens to compute of requests that arrived before and had no token yet. */
-  ahead: number;
-  /** Mean number of requests that decoded while it did, itself included; and their context, tokens. */
-  decoding: number;
-  context: number;
-}
-
-/** What ran at the same time as each request, among all others of its round. */
-function neighbours(samples: readonly BenchSample[]): Concurrency[] {
-  const rounds = new Map<number, BenchSample[]>();
-  for (const sample of samples) {
-    const same = rounds.get(sample.round);
-    if (same) same.push(sample);
-    else rounds.set(sample.round, [sample]);
-  }
-  return samples.map((sample) => {
-    const from = sample.start_ms + sample.ttft_ms;
-    const end = sample.start_ms + sample.latency_ms;
-    const concurrent = { ahead: 0, decoding: 0, context: 0 };
-    for (const other of rounds.get(sample.round)!) {
-      const otherFrom = other.start_ms + other.ttft_ms;
-      const otherEnd = other.start_ms + other.latency_ms;
-      const isSelf = other === sample;
-      if (!isSelf && other.start_ms <= sample.start_ms && otherFrom > sample.start_ms)
-        concurrent.ahead += computedOf(other);
-      const overlap = Math.max(0, Math.min(end, otherEnd) - Math.max(from, otherFrom));
-      const share = isSelf ? 1 : end > from ? overlap / (end - from) : 0;
-      concurrent.decoding += share;
-      concurrent.context += share * contextOf(other);
-    }
-    return concurrent;
-  });
-}
-
-const computedOf = ({ computed_tokens, input_num_tokens }: BenchSample): number =>
-  computed_tokens ?? input_num_tokens;
-
-/** Tokens before each one that it generated, on average. */
-const contextOf = ({ input_num_tokens, output_num_tokens }: BenchSample): number =>
-  input_num_tokens + output_num_tokens / 2;
-
 const differ = (values: readonly number[]): boolean =>
   Math.max(...values) > LEAST_SPREAD * Math.max(1e-9, Math.min(...values));
 
@@ -171,6 +129,10 @@ interface FittedPrefill {
     'ms_per_prefill' | 'ms_per_prefill_token' | 'ms_per_prefill_context'
   >;
   constantMs: number;
+  /** What a prompt token ahead of a request adds to its TTFT, ms. */
+  aheadMs: number;
+  /** Mean of what computing a request's prompt takes in the fit, without the constant, ms; and its tokens. */
+  mean: { promptMs: number; tokens: number };
   fitted: number;
   medianError: number;
   worst: FittedReport['worst'];
@@ -209,17 +171,30 @@ function fitPrefill(
     number,
     number?,
   ];
-  if (perAhead > 0)
-    notes.push(
-      `Each prompt token ahead of a request adds ${perAhead.toPrecision(3)} ms to its TTFT here. This is queueing, which is simulated anyway.`,
-    );
+  const promptMs = sumOf(rows, (row) => perToken * row[1]! + perContext * row[2]!) / rows.length;
   return {
     step: { ms_per_prefill: 0, ms_per_prefill_token: perToken, ms_per_prefill_context: perContext },
     constantMs,
+    aheadMs: perAhead,
+    mean: { promptMs, tokens: sum(computed) / computed.length },
     fitted: chosen.length,
     medianError: fit.medianError,
     worst: worstOf(fit, used, values, (i) => `a TTFT with ${computed[i]} computed tokens`),
   };
+}
+
+/** By how much more than a simulation queues a token may delay the next request, as a factor. */
+const MOST_QUEUEING = 1.25;
+
+/** A simulation only queues what its steps take, on each of the `engines` that compute prompts. */
+function aboutQueueing({ aheadMs, mean }: FittedPrefill, fixedMs: number, engines: number): string[] {
+  if (aheadMs === 0) return [];
+  const seen = `Each prompt token ahead of a request adds ${aheadMs.toPrecision(3)} ms to its TTFT here.`;
+  const simulatedMs = (fixedMs + mean.promptMs) / mean.tokens / engines;
+  if (aheadMs <= MOST_QUEUEING * simulatedMs) return [`${seen} This is queueing, which is simulated anyway.`];
+  return [
+    `${seen} With these costs a simulation adds only ${simulatedMs.toPrecision(3)} ms: so many requests waited that what one prompt takes could not be told from its queue, and simulated TTFT will be too short. Fit a report of fewer requests at a time, such as with --num-clients 1.`,
+  ];
 }
 
 function fitDecode(
