@@ -101,7 +101,7 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
   const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
   const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
   const exact =
-    counts === 0
+    changed_counts === null
       ? 'No counts were compared'
       : changed_counts === 0
         ? `All ${counts} counts are the same`

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { type RunKey, runKeys } from '../../src/config/run.ts';
+import { evaluateAssertion, parseAssertion } from '../../src/measure/judging/assertions.ts';
 import { compareWithBaseline } from '../../src/measure/judging/baseline.ts';
 import type { Report } from '../../src/measure/schemas/report.ts';
 import { parseReport } from '../../src/measure/schemas/report-kinds.ts';
-import { setUpSection } from '../../src/report/common.ts';
+import { baselineSentence, setUpSection } from '../../src/report/common.ts';
 import { benchReport, runReport } from '../report/reports.ts';
 
 /** Settings that cannot change results. Every other one counts as a difference; add one only with a reason. */
@@ -47,6 +48,41 @@ describe('comparing a run with an earlier one', () => {
     before.runs[2]!.summary.pulled_tokens -= 1;
     expect(movement(report, before, 'bidirectional pulled_tokens')).toBe('changed');
     expect(compareWithBaseline(report, before, 'f').changed_counts).toBe(1);
+  });
+
+  test('reports a turn that was answered with other tokens as a changed count, but not judged if the machines differ', async () => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    before.runs[2]!.turns[1]!.output_token_ids[0]! += 1;
+    const { figures, changed_counts } = compareWithBaseline(report, before, 'f');
+    const answers = { name: 'bidirectional changed_answers', unit: 'turns', before: 0, now: 1 };
+    expect(figures).toContainEqual(expect.objectContaining({ ...answers, movement: 'changed' }));
+    expect(changed_counts).toBe(1);
+    before.machine.cpu = 'Slide rule';
+    expect(movement(report, before, 'bidirectional changed_answers')).toBe('not judged');
+    expect(compareWithBaseline(report, before, 'f').changed_counts).toBe(0);
+  });
+
+  test('has no number of changed counts if no count was compared', async () => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    for (const { turns } of before.runs) for (const turn of turns) turn.conversation_id += ' of yesterday';
+    const baseline = compareWithBaseline(report, before, 'f');
+    expect(baseline.changed_counts).toBeNull();
+    expect(baselineSentence(baseline)).toMatch(/^No counts were compared;/);
+    const gate = evaluateAssertion(parseAssertion('baseline.changed_counts == 0'), { baseline });
+    expect(gate).toMatchObject({ passed: false, found: 'found null' });
+  });
+
+  test('names the modes that only one of the reports has', async () => {
+    const report = await runReport();
+    const before = structuredClone(report);
+    before.runs.shift();
+    report.runs.pop();
+    expect(compareWithBaseline(report, before, 'f').differences).toEqual([
+      'monolithic is not in the earlier report, and not compared',
+      'bidirectional is only in the earlier report, and not compared',
+    ]);
   });
 
   test('reports a time as moved if every turn moved by more than one pass varies, otherwise as noise', async () => {
@@ -145,7 +181,7 @@ describe('comparing a benchmark with an earlier one', () => {
     expect(ttft.ratio).toBeCloseTo(1.15);
     expect(ttft.low).toBeLessThanOrEqual(ttft.ratio! + 1e-9);
     expect(ttft.high).toBeGreaterThanOrEqual(ttft.ratio! - 1e-9);
-    expect({ better, changed_counts }).toEqual({ better: 0, changed_counts: 0 });
+    expect({ better, changed_counts }).toEqual({ better: 0, changed_counts: null });
     const other = ['prompt_tokens', 'bytes_p_to_d'].map((what) => `prefix_caching_off bidirectional ${what}`);
     for (const name of [...other, 'prefix_caching_off comparison ttft_ms mean ratio'])
       expect(movement(now, before, name)).toBe('not judged');

@@ -10,6 +10,7 @@ import { changesResults } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { seededGenerator } from '../../seeded.ts';
 import { outcomeOf } from '../outcome.ts';
+import type { TurnReport } from '../schemas/report.ts';
 import type { AnyReport } from '../schemas/report-kinds.ts';
 import { turnKey } from '../spans/turn-key.ts';
 import { quantile } from '../statistics.ts';
@@ -21,9 +22,10 @@ export const baselineSchema = z.strictObject({
   created: z.string(),
   kvferry: z.string(),
   same_machine: z.boolean(),
-  /** Differences in machine and settings, one sentence each. */
+  /** Differences in machine, settings, modes and requests, one sentence each. */
   differences: z.array(z.string()),
-  changed_counts: z.number(),
+  /** null if no count was compared. */
+  changed_counts: z.number().nullable(),
   better: z.number(),
   worse: z.number(),
   figures: z.array(
@@ -43,7 +45,7 @@ export const baselineSchema = z.strictObject({
         'noise', // a time that changed by no more than noise
         'better',
         'worse',
-        'not judged', // a time from another machine, too few samples, or a count of different requests
+        'not judged', // a time or answers from another machine, too few samples, or a count of different requests
       ]),
     }),
   ),
@@ -80,19 +82,21 @@ export function compareWithBaseline(report: AnyReport, earlier: AnyReport, file:
   refuseOther(report.kind, modelOf(report), earlier, file);
   const machines = machineDifferences(report, earlier);
   const before = new Map(figuresOf(earlier).map((figure) => [figure.name, figure]));
+  const sameMachine = machines.length === 0;
   const figures = figuresOf(report).flatMap((now) => {
     const then = before.get(now.name);
-    return then ? [moved(now, then, machines.length === 0)] : [];
+    return then ? [moved(now, then, sameMachine)] : [];
   });
+  figures.push(...changedAnswers(report, earlier, sameMachine));
   const countOf = (movement: MovedFigure['movement']): number =>
     figures.filter((f) => f.movement === movement).length;
   return {
     file,
     created: earlier.created,
     kvferry: earlier.kvferry,
-    same_machine: machines.length === 0,
+    same_machine: sameMachine,
     differences: [...machines, ...settingDifferences(report, earlier), ...loadDifferences(report, earlier)],
-    changed_counts: countOf('changed'),
+    changed_counts: countOf('same') + countOf('changed') === 0 ? null : countOf('changed'),
     better: countOf('better'),
     worse: countOf('worse'),
     figures,
@@ -120,15 +124,18 @@ function settingDifferences(now: AnyReport, then: AnyReport): string[] {
     .map((key) => `another ${key}: ${show(now.config[key])}, before ${show(then.config[key])}`);
 }
 
-/** A sentence if the reports have different requests, because a budget, a limit or a failure cut the load. */
+/** A sentence for each mode that only one report has or that had different requests: a budget, a limit or a failure cut the load. */
 function loadDifferences(now: AnyReport, then: AnyReport): string[] {
-  const before = servedBy(then);
-  return [...servedBy(now)].flatMap(([name, these]) => {
+  const [after, before] = [servedBy(now), servedBy(then)];
+  const different = [...after].flatMap(([name, these]) => {
     const others = before.get(name);
-    if (!others || sameSet(these, others)) return [];
+    if (!others) return `${name} is not in the earlier report, and not compared`;
+    if (sameSet(these, others)) return [];
     const both = [...these].filter((request) => others.has(request)).length;
     return `different requests in ${name}: ${these.size}, before ${others.size}, ${both} of them in both; times cover the common ones, and counts are not compared`;
   });
+  const gone = [...before.keys()].filter((name) => !after.has(name));
+  return [...different, ...gone.map((name) => `${name} is only in the earlier report, and not compared`)];
 }
 
 /** Requests are identified by round too: one in a round that the other report lacks is a different request. */
@@ -148,6 +155,23 @@ function servedBy(report: AnyReport): Map<string, Set<string>> {
 
 const sameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
   a.size === b.size && [...a].every((each) => b.has(each));
+
+/** For each mode of a run, the turns whose answers have other tokens. Another machine's arithmetic may give other tokens. */
+function changedAnswers(now: AnyReport, then: AnyReport, sameMachine: boolean): MovedFigure[] {
+  if (now.kind !== 'run' || then.kind !== 'run') return [];
+  const answersOf = (turns: readonly TurnReport[]) =>
+    new Map(turns.map((turn) => [turnKey(turn), turn.output_token_ids.join()]));
+  return now.runs.flatMap(({ mode, turns }): MovedFigure[] => {
+    const earlier = then.runs.find((run) => run.mode === mode);
+    if (!earlier) return [];
+    const [ours, theirs] = [answersOf(turns), answersOf(earlier.turns)];
+    const changed = [...ours].filter(([key, answer]) => theirs.has(key) && theirs.get(key) !== answer).length;
+    const judged = sameMachine && sameSet(new Set(ours.keys()), new Set(theirs.keys()));
+    const movement = !judged ? 'not judged' : changed === 0 ? 'same' : 'changed';
+    const unmeasured = { before: 0, ratio: null, low: null, high: null };
+    return [{ ...unmeasured, name: `${mode} changed_answers`, unit: 'turns', now: changed, movement }];
+  });
+}
 
 function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
   const [ours, theirs] = ofBoth(now.samples, then.samples);
