@@ -57,6 +57,16 @@ const chunk = (index: number, from: number): Span[] => {
   ];
 };
 
+it('a trace has a thread of its own for the modelled spans of a link, named after their clock', () => {
+  const modelled = { ...at('link', onLink(way), 1, 2, {}), clock: 'modelled' } as const;
+  const events = trace([at('transfer', onLink(way), 0, 3, {}), modelled]);
+  const threads = new Map(
+    events.filter(({ name }) => name === 'thread_name').map(({ tid, args }) => [tid, args.name]),
+  );
+  const shown = events.filter(({ ph }) => ph === 'X').map(({ name, tid }) => `${name}: ${threads.get(tid)}`);
+  expect(shown).toEqual(['transfer: link d>p, host clock', 'link: link d>p, modelled clock']);
+});
+
 it('a trace shows the router first and links after all engines, whichever is seen first', () => {
   const events = trace([
     at('transfer', onLink(way), 0, 1, {}),

@@ -43,11 +43,12 @@ export class TraceLanes {
   place(span: RawSpan): TracePlace {
     const { startMs, endMs, clock } = span;
     const interval = { startMs, endMs };
-    const name = laneName(span);
-    let lane = this.#lanes.get(name);
+    // A link has modelled spans and host spans: a lane each, whose name says which.
+    const key = `${laneName(span)}, ${clock} clock`;
+    let lane = this.#lanes.get(key);
     if (!lane) {
       lane = { pid: this.pid(processOf(span)), threads: [] };
-      this.#lanes.set(name, lane);
+      this.#lanes.set(key, lane);
     }
     let thread = lane.threads.find((each) => fits(each, interval));
     if (!thread) {
@@ -55,7 +56,7 @@ export class TraceLanes {
       lane.threads.push(thread);
       const more = lane.threads.length > 1 ? ` (${lane.threads.length})` : '';
       const { pid } = lane;
-      const args = { name: `${name}${more}, ${clock} clock` };
+      const args = { name: `${laneName(span)}${more}, ${clock} clock` };
       this.#announce({ ph: 'M', name: 'thread_name', pid, tid: thread.tid, args });
     }
     thread.recent.push(interval);
