@@ -57,7 +57,9 @@ export function runParts(report: Report): DocumentParts {
       sideBySide(report),
       stagesSection(timed),
       ttftSection(timed),
-      ...(report.timeline ? [timelineSection(report.timeline, report.start_up.engines)] : []),
+      ...(report.timeline
+        ? [timelineSection(report.timeline, report.start_up.engines, conversations > 1)]
+        : []),
       turnsSection(report),
       ...auditSection(report),
       ...(report.profile ? [profileSection(report.profile)] : []),

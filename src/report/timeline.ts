@@ -2,19 +2,21 @@
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
 import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans/spans.ts';
+import { turnName } from '../measure/spans/turn-key.ts';
 import type { TurnTimeline } from '../measure/spans/turn-timeline.ts';
 import type { Section, TimelinePiece } from './document.ts';
 
 /** The engine fields that lane names need. */
 type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 
-export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
-  const { mode, turn, ttft_ms, left_out } = timeline;
+/** `several`: whether there are several conversations, so that a turn's number does not identify it. */
+export function timelineSection(timeline: TurnTimeline, engines: Engines, several: boolean): Section {
+  const { mode, ttft_ms, left_out } = timeline;
   const pulled = timeline.spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
   const which = pulled ? 'the one that pulled the most' : 'the last one, because none pulled KV back';
   return {
     title: 'Timeline of one turn',
-    intro: `Turn ${turn} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router accepting it to the first token.`,
+    intro: `${capitalized(turnName(timeline, several))} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router accepting it to the first token.`,
     pieces: [
       {
         kind: 'timeline',
@@ -27,6 +29,8 @@ export function timelineSection(timeline: TurnTimeline, engines: Engines): Secti
     ],
   };
 }
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Lanes in the order of a turn: router, P, links, D. Lanes of other engines come last, by name. */
 function lanesOf({ spans }: TurnTimeline, engines: Engines): TimelinePiece['lanes'] {

@@ -268,6 +268,13 @@ describe('kvferry run with --trace-out, --gantt and --profile', () => {
     expect(traceEvents.filter(({ name, ph }) => name === 'mode' && ph === 'X').length).toBe(3);
   });
 
+  test('names the conversation of the turn drawn if there are several', async () => {
+    const world = fakeWorld();
+    const argv = ['run', '--model', 'nano', '--turns', '2', '--conversations', '2', '--gantt', '2'];
+    expect(await main(argv, world.deps)).toBe(0);
+    expect(world.out()).toContain('turn 2 of random-2, bidirectional: what the first token waited for');
+  });
+
   test.each(['--record', '--trace-out'])(
     'prints and writes the report if the file of %s cannot be written',
     async (option) => {

@@ -40,6 +40,13 @@ it('the picture shows the turn that pulled the most in every mode, with bars to 
   for (const line of [title, recompute, pull, legend]) expect(line!.length).toBeLessThanOrEqual(80);
 });
 
+it('the picture names the conversation if there are several', () => {
+  const other = { ...computed, conversation_id: 'b' };
+  const several = runs.map((run) => ({ ...run, turns: [...run.turns, other] }));
+  const [title] = turnPicture({ runs: several } as unknown as Report);
+  expect(title).toMatch(`turn 2 of ${pulled.conversation_id} (100 prompt tokens): `);
+});
+
 it('there is no picture if nothing was pulled', () => {
   expect(turnPicture({ runs: runs.slice(0, 1) } as unknown as Report)).toEqual([]);
 });

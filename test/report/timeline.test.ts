@@ -33,7 +33,7 @@ function lanesOf(engines: Parameters<typeof timelineSection>[1], places = PLACES
     bytes: null,
   }));
   const timeline = { mode: 'bidirectional', conversation_id: 'c', turn: 2, ttft_ms: 1, spans, left_out: 0 };
-  const [piece] = timelineSection(timeline, engines).pieces;
+  const [piece] = timelineSection(timeline, engines, false).pieces;
   return piece?.kind === 'timeline' ? piece.lanes.map(({ name }) => name) : [];
 }
 
@@ -59,13 +59,14 @@ it("the timeline names a store's links like those between engines, and puts them
   ]);
 });
 
-it('the timeline says that its turn pulled the most, or that it is the last since none pulled', () => {
-  const introOf = (group: string) => {
+it('the timeline says that its turn pulled the most, or that it is the last since none pulled, and names its conversation among several', () => {
+  const introOf = (group: string, several = false) => {
     const span = { name: 'forward', lane: 'x host', group, start_ms: 0, end_ms: 1, clock: 'host' as const };
     const turn = { mode: 'some', conversation_id: 'c', turn: 2, ttft_ms: 1, left_out: 0 };
-    return timelineSection({ ...turn, spans: [{ ...span, bytes: null }] }, []).intro;
+    return timelineSection({ ...turn, spans: [{ ...span, bytes: null }] }, [], several).intro;
   };
   expect(introOf('pull')).toContain('Turn 2 in some, the one that pulled the most:');
+  expect(introOf('pull', true)).toContain('Turn 2 of c in some, the one that pulled the most:');
   expect(introOf('prefill')).toContain('Turn 2 in some, the last one, because none pulled KV back:');
 });
 

@@ -3,6 +3,7 @@
 import { formatMs, plural } from '../../measure/format.ts';
 import type { Report, TurnReport } from '../../measure/schemas/report.ts';
 import { foldStages } from '../../measure/spans/stages.ts';
+import { turnName } from '../../measure/spans/turn-key.ts';
 import { timedTurns } from '../../measure/summaries/summary.ts';
 import { hasStore } from '../../report/verdict.ts';
 import { fill, fillLeft, WIDTH } from './format.ts';
@@ -36,10 +37,11 @@ export function turnPicture(report: Report): string[] {
     return same ? [{ mode, turn: same }] : [];
   });
   const stores = hasStore(report.runs);
+  const several = timedOf.flat().some(({ conversation_id }) => conversation_id !== pulling.conversation_id);
   const longest = Math.max(...served.map(({ turn }) => turn.ttft_ms));
   const perMs = (WIDTH - NAME - TIME) / longest;
   return [
-    `turn ${pulling.turn} (${plural(pulling.prompt_tokens, 'prompt token')}): time to the first token by stage`,
+    `${turnName(pulling, several)} (${plural(pulling.prompt_tokens, 'prompt token')}): time to the first token by stage`,
     ...served.map(
       ({ mode, turn }) =>
         fill(mode, NAME) +

@@ -4,6 +4,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { ganttLines } from '../../measure/spans/gantt.ts';
 import { routerSpan, type Span } from '../../measure/spans/spans.ts';
 import { TraceWriter } from '../../measure/spans/trace.ts';
+import { turnName } from '../../measure/spans/turn-key.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { CliDeps, TextFile } from '../deps.ts';
 
@@ -88,6 +89,8 @@ class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
   #latest: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
+  #firstConversation: unknown = null;
+  #several = false;
 
   constructor(wanted: true | number) {
     this.#wanted = wanted;
@@ -107,13 +110,17 @@ class TurnKeeper {
     if (!this.#latest) return [];
     const { turnId, spans, ttft, mode } = this.#latest;
     const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
-    return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what the first token waited for`);
+    const of = { conversation_id: String(ttft.args.conversationId), turn: Number(ttft.args.turn) };
+    const which = turnName(of, this.#several);
+    return ganttLines(spans, window, `${which}, ${mode}: what the first token waited for`);
   }
 
   #turnEnded(turnId: string, mode: string): void {
     const spans = this.#spans.get(turnId) ?? [];
     this.#spans.delete(turnId);
     const ttft = spans.find(({ name }) => name === 'ttft');
+    this.#firstConversation ??= ttft?.args.conversationId;
+    this.#several ||= ttft !== undefined && ttft.args.conversationId !== this.#firstConversation;
     if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
       this.#latest = { turnId, spans, ttft, mode };
   }

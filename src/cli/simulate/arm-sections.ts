@@ -24,7 +24,7 @@ export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null, fi
 }
 
 function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): Section {
-  const section = timelineSection(timeline, engines);
+  const section = timelineSection(timeline, engines, true);
   return { ...section, title: `${label}: timeline of one request` };
 }
 
