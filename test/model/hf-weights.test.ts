@@ -5,7 +5,14 @@ import { type Matrix, type ModelWeights, pad4, type WeightDtype } from '../../sr
 import { floatToHalf, halfToFloat } from '../../src/model/weights/half.ts';
 import { elementPlace } from '../../src/model/weights/panels.ts';
 import type { FileSource } from '../../src/platform/types.ts';
-import { directory, oddConfig, oddTensors, safetensors, type TestTensors } from './checkpoint.ts';
+import {
+  directory,
+  oddConfig,
+  oddTensors,
+  safetensors,
+  type TestTensor,
+  type TestTensors,
+} from './checkpoint.ts';
 
 const load = (files: FileSource, dtype: WeightDtype = 'f32') =>
   loadWeights({ name: 'odd', files, dtype, seed: 0 });
@@ -232,12 +239,27 @@ describe('a checkpoint', () => {
     expect((error as Error).message).toMatch(message);
   });
 
-  it('is refused without weights, and may carry a tied LM head', async () => {
+  it('is refused without weights', async () => {
     const files = memorySource('m', { 'config.json': JSON.stringify(oddConfig) });
     await expect(load(files)).rejects.toThrow(
       'm has neither model.safetensors nor model.safetensors.index.json',
     );
-    const tied = { ...oddTensors(), 'lm_head.weight': { shape: [7, 6], values: new Array(42).fill(0) } };
-    expect(await (await load(directory(oddConfig, tied))).lmHead()).toBeNull();
+  });
+
+  it('may carry a tied LM head, which is refused if it differs from the embedding', async () => {
+    const tensors = oddTensors();
+    const { shape, values } = tensors['model.embed_tokens.weight']!;
+    const withHead = (head: TestTensor) => load(directory(oddConfig, { ...tensors, 'lm_head.weight': head }));
+    expect(await (await withHead({ shape, values })).lmHead()).toBeNull();
+    const last = Array.from(values, (value, i) => (i === 41 ? value + 1 : value));
+    const others: TestTensor[] = [
+      { shape, values: last },
+      { shape: [6, 7], values },
+      { shape, values, dtype: 'BF16' },
+    ];
+    for (const head of others)
+      await expect(withHead(head)).rejects.toThrow(
+        'tensor lm_head.weight differs from model.embed_tokens.weight, but tie_word_embeddings is true: set it to false in config.json, or remove the tensor',
+      );
   });
 });

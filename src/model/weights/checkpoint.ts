@@ -14,7 +14,7 @@ import type { StoredTensor } from './stored-tensor.ts';
 
 const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) });
 
-/** Throws ModelError if a tensor is missing, unknown, or of a shape other than the architecture's. */
+/** Throws ModelError if a tensor is missing, unknown, of a shape other than the architecture's, or tied and different. */
 export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
   const architecture = await readArchitecture(files);
   const located = await locateTensors(files);
@@ -40,7 +40,30 @@ export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
       );
     }
   }
+  const head = located.get('lm_head.weight');
+  if (architecture.tieWordEmbeddings && head)
+    await checkTied(files, head, tensors.get('model.embed_tokens.weight')!);
   return { architecture, tensors };
+}
+
+/** Bytes of each tensor that are compared at once. */
+const COMPARED_BYTES = 4 * 2 ** 20;
+
+/** Versions of transformers differ in whether they use an LM head that is not the embedding of a tied model. */
+async function checkTied(files: FileSource, head: StoredTensor, embedding: StoredTensor): Promise<void> {
+  const { dtype, shape, byteLength } = head;
+  let same = dtype === embedding.dtype && shape.join() === embedding.shape.join();
+  for (let first = 0; same && first < byteLength; first += COMPARED_BYTES) {
+    const count = Math.min(COMPARED_BYTES, byteLength - first);
+    const [ours, theirs] = await Promise.all(
+      [head, embedding].map(({ file, fileOffset }) => files.readBytes(file, fileOffset + first, count)),
+    );
+    for (let i = 0; same && i < count; i++) same = ours![i] === theirs![i];
+  }
+  if (same) return;
+  throw new ModelError(
+    `${head.path}: tensor ${head.name} differs from ${embedding.name}, but tie_word_embeddings is true: set it to false in config.json, or remove the tensor`,
+  );
 }
 
 /** The text model's tensors, from model.safetensors or from the shards that model.safetensors.index.json lists. */
