@@ -266,6 +266,14 @@ describe('a tokenizer', () => {
     await expect(load(false)).rejects.toThrow("has 513 token ids but the model's vocabulary has 512");
   });
 
+  it('is refused if an added token matches whole words only, which the library ignores', async () => {
+    const flags = { special: true, normalized: false, single_word: true, lstrip: false, rstrip: false };
+    const added_tokens = [{ id: 1, content: '<word>', ...flags }];
+    await expect(loadJson(bpe(['a', '<word>'], { added_tokens }))).rejects.toThrow(
+      "m/tokenizer.json: the added token '<word>' has single_word, which is not supported: set it to false",
+    );
+  });
+
   it('reports missing and invalid files', async () => {
     await expect(loadTokenizer('x', memorySource('m', {}))).rejects.toThrow('m has no config.json');
     await expect(Tokenizer.load(memorySource('m', {}), 8)).rejects.toThrow('m has no tokenizer.json');

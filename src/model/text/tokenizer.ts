@@ -47,7 +47,14 @@ export class Tokenizer {
         },
       );
     }
-    const special = [...tokenizer.get_added_tokens_decoder().values()].filter((token) => token.special);
+    const added = [...tokenizer.get_added_tokens_decoder().values()];
+    const whole = added.find((token) => token.single_word);
+    if (whole) {
+      throw new ModelError(
+        `${where}: the added token '${whole.content}' has single_word, which is not supported: set it to false if no text contains the token within a word`,
+      );
+    }
+    const special = added.filter((token) => token.special);
     const marks = new Set(special.map((token) => token.id));
     let size = tokenizer.model?.vocab.length ?? 0;
     // Trailing special tokens may have no row in the model (Gemma 3's image token). A prompt that spells one is
