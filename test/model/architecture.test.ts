@@ -73,6 +73,7 @@ describe('config.json', () => {
       ropeTheta: 10_000,
       tieWordEmbeddings: false,
     });
+    expect((await read({ ...oddConfig, tie_word_embeddings: null })).tieWordEmbeddings).toBe(false);
   });
 
   it('and generation_config.json together give the end tokens, as numbers or lists', async () => {
@@ -206,7 +207,10 @@ describe('config.json', () => {
       { ...qwen3, layer_types: ['sliding_attention'], sliding_window: null, use_sliding_window: true },
       /layer 0 is 'sliding_attention', but sliding_window is missing: wanted a window/,
     ],
-    [{ ...qwen3, use_sliding_window: true, sliding_window: 0 }, /config.json: sliding_window: .*>0/],
+    [
+      { ...qwen3, use_sliding_window: true, sliding_window: 0 },
+      /config.json: sliding_window is 0: .*>0; correct it/,
+    ],
     [
       { ...gemma3, num_hidden_layers: 2, layer_types: ['full_attention', 'full_attention'] },
       /layer 0 is 'full_attention' by layer_types and 'sliding_attention' by sliding_window_pattern 2/,

@@ -241,6 +241,9 @@ describe('a chat template', () => {
     await expect(load('{% if %}')).rejects.toThrow(
       /the chat template of m\/tokenizer_config.json cannot be read/,
     );
+    await expect(load('{% if x %}')).rejects.toThrow(
+      'cannot be read (it is not complete, or uses syntax that is not supported): correct it',
+    );
     await expect(load('C', { 'chat_template.jinja': '{% if %}' })).rejects.toThrow(
       /the chat template of m\/chat_template.jinja cannot be read/,
     );

@@ -67,7 +67,7 @@ export async function readArchitecture(files: FileSource): Promise<Architecture>
     zeroCenteredNorms: gemma,
     outputNorms: gemma,
     maxModelLen: config.max_position_embeddings,
-    tieWordEmbeddings: config.tie_word_embeddings,
+    tieWordEmbeddings: config.tie_word_embeddings ?? false,
     qkvBias: family === 'qwen2' || biased,
     oBias: family !== 'qwen2' && biased,
     mlpBias: family === 'llama' && config.mlp_bias,

@@ -178,7 +178,7 @@ function readScaling(rope: RopeConfig, where: string): RopeScaling | null {
   }
   if (type !== 'llama3' && type !== 'linear') {
     throw new ModelError(
-      `${where}: rope_type '${type}' is not supported: wanted 'default', 'linear' or 'llama3'`,
+      `${where}: rope_type '${type}' is not supported: wanted 'default', 'linear' or 'llama3'; use another model`,
     );
   }
   const need = (

@@ -83,7 +83,7 @@ const textSchema = z.looseObject({
     .extend({ full_attention: ropeSchema.optional(), sliding_attention: ropeSchema.optional() })
     .nullish(),
   partial_rotary_factor: z.number().nullish(),
-  tie_word_embeddings: z.boolean().default(false),
+  tie_word_embeddings: z.boolean().nullable().default(false),
   attention_bias: z.boolean().default(false),
   mlp_bias: z.boolean().default(false),
   hidden_act: z.string().default('silu'),

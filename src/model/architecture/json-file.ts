@@ -39,11 +39,13 @@ export function parseJson<T>(text: string, where: string, schema: z.ZodType<T>):
       cause: error,
     });
   }
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { reportInput: true });
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0]!;
   const key = issue.path.join('.') || 'the whole file';
-  throw new ModelError(`${where}: ${key}: ${issue.message}`, { cause: parsed.error });
+  // The message tells the type that was found, but not the value.
+  const found = typeof issue.input === 'number' ? ` is ${issue.input}` : '';
+  throw new ModelError(`${where}: ${key}${found}: ${issue.message}; correct it`, { cause: parsed.error });
 }
 
 /** An object with any content. */

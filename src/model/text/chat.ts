@@ -89,8 +89,13 @@ export class ChatTemplate {
     try {
       if (source !== null) template = new Template(source);
     } catch (error) {
+      // The parser fails with a TypeError where a template ends too early.
+      const why =
+        error instanceof TypeError
+          ? 'it is not complete, or uses syntax that is not supported'
+          : (error as Error).message;
       throw new ModelError(
-        `the chat template of ${pathOf(files, file === null ? 'tokenizer_config.json' : 'chat_template.jinja')} cannot be read (${(error as Error).message}): correct it`,
+        `the chat template of ${pathOf(files, file === null ? 'tokenizer_config.json' : 'chat_template.jinja')} cannot be read (${why}): correct it`,
         { cause: error },
       );
     }

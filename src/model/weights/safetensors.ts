@@ -64,7 +64,11 @@ export class SafetensorsFile {
     const tensors = Object.entries(header).map(([tensor, { dtype, shape, data_offsets }]) => {
       const [begin, end] = data_offsets;
       const width = bytesPerElement.get(dtype);
-      if (!width) throw new ModelError(`${path}: tensor ${tensor} has the unknown dtype ${dtype}`);
+      if (!width) {
+        throw new ModelError(
+          `${path}: tensor ${tensor} has the unknown dtype ${dtype}: wanted F32, F16 or BF16; convert the model`,
+        );
+      }
       const wanted = shape.reduce((product, n) => product * n, width);
       if (end - begin !== wanted) {
         throw new ModelError(

@@ -30,7 +30,9 @@ export async function readElements(
   count: number,
 ): Promise<Uint16Array | Float32Array> {
   if (dtype !== 'F32' && dtype !== 'F16' && dtype !== 'BF16') {
-    throw new ModelError(`${path}: tensor ${name} has dtype ${dtype}: wanted F32, F16 or BF16`);
+    throw new ModelError(
+      `${path}: tensor ${name} has dtype ${dtype}: wanted F32, F16 or BF16; convert the model`,
+    );
   }
   const width = dtype === 'F32' ? 4 : 2;
   const bytes = await files.readBytes(file, fileOffset + first * width, count * width);
