@@ -9,7 +9,7 @@ import { strategyOf, Targets } from './generation/strategy.ts';
 import type { Admission } from './http/admission.ts';
 import { baseApp, logError } from './http/base-app.ts';
 import { HttpError } from './http/http-error.ts';
-import { conversationIdOf, requestIdOf } from './http/ids.ts';
+import { checkIdHeaders, conversationIdOf, requestIdOf, requireIds } from './http/ids.ts';
 import { bodyOf, jsonResponse } from './http/json.ts';
 import { requireKey } from './http/keys.ts';
 import type { ServerLog } from './http/log.ts';
@@ -59,32 +59,15 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));
 
-  const health = (c: Context) => {
-    const reason = service.unhealthy();
-    if (reason !== null) throw new HttpError(503, reason, null, { 'Retry-After': '1' });
-    return c.body(null, 200);
-  };
-  app.get('/health', health);
-  // SageMaker's name for it.
-  app.on(['GET', 'POST'], '/ping', health);
-  app.get('/version', () => jsonResponse({ version }));
-  app.get('/v1/models', () => jsonResponse(modelList(service, created)));
-  // Model names may contain slashes, as on Hugging Face.
-  app.get('/v1/models/:model{.+}', (c) => {
-    const id = c.req.param('model');
-    checkModel(id, service);
-    return jsonResponse(modelList(service, created).data.find((model) => model.id === id)!);
-  });
-  mountTextRoutes(app, service, maxQueue);
-
   const deps: GenerationDeps = {
     ...{ service, admission, observer, defaults, streamingKvParams },
     onEnd: (record) => log.ended(service.name, record),
     onError: (error) => logError(log, error),
   };
   /** An engine never sees a request refused here, so the engine that holds blocks for it is notified from here. */
-  const checked = (body: unknown, read: (body: unknown) => ParsedRequest): ParsedRequest => {
+  const checked = (c: Context, body: unknown, read: (body: unknown) => ParsedRequest): ParsedRequest => {
     try {
+      checkIdHeaders(c);
       checkSizes(body, service);
       const parsed = read(body);
       checkModel(parsed.model, service);
@@ -102,7 +85,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
       const body = await bodyOf(c);
       const host = c.req.header('Host');
       if (service.kind === 'engine' && host !== undefined) service.noteHost(host);
-      const parsed = withHeaders(checked(body, read), c, service);
+      const parsed = withHeaders(checked(c, body, read), c, service);
       const requestId = c.req.header('X-Request-Id') ? requestIdOf(c) : (parsed.requestId ?? requestIdOf(c));
       const targets = new Targets();
       const ends = { requestEnded: requestSignal(c), endsWhenSent: endsWhenSent(c) };
@@ -116,6 +99,25 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   generates('/v1/completions', parseCompletion, completionFormat);
   generates('/inference/v1/generate', parseGenerate, tokensFormat);
 
+  // Generation checks them with the body, so that the holder is notified.
+  app.use(requireIds);
+  const health = (c: Context) => {
+    const reason = service.unhealthy();
+    if (reason !== null) throw new HttpError(503, reason, null, { 'Retry-After': '1' });
+    return c.body(null, 200);
+  };
+  app.get('/health', health);
+  // SageMaker's name for it.
+  app.on(['GET', 'POST'], '/ping', health);
+  app.get('/version', () => jsonResponse({ version }));
+  app.get('/v1/models', () => jsonResponse(modelList(service, created)));
+  // Model names may contain slashes, as on Hugging Face.
+  app.get('/v1/models/:model{.+}', (c) => {
+    const id = c.req.param('model');
+    checkModel(id, service);
+    return jsonResponse(modelList(service, created).data.find((model) => model.id === id)!);
+  });
+  mountTextRoutes(app, service, maxQueue);
   options.mount(app);
   return app;
 }

@@ -49,10 +49,20 @@ describe('ids of requests and conversations', () => {
     ['X-Conversation-Id', 'é'],
     ['X-Session-Id', 'x'.repeat(257)],
   ])('are refused in headers: %s of %j', async (name, id) => {
-    const response = await stubApp(new StubService()).request(CHAT, post(hello, { [name]: id }));
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({ error: { param: name } });
-    expect(response.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/);
+    const stub = new StubService('engine');
+    const bodies: unknown[] = [];
+    stub.refused = (body?: unknown) => void bodies.push(body);
+    for (const [path, init] of [
+      [CHAT, post(hello, { [name]: id })],
+      ['/v1/models', { headers: { [name]: id } }],
+    ] as const) {
+      const response = await stubApp(stub).request(path, init);
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({ error: { param: name } });
+      expect(response.headers.get('X-Request-Id')).toMatch(/^[0-9a-f]{32}$/);
+    }
+    // Its holder is told to free the blocks that it names.
+    expect([bodies, stub.requests]).toEqual([[hello], []]);
   });
 
   test.each(['conversation_id', 'session_id'])('are refused in the field %s', async (field) => {

@@ -74,6 +74,6 @@ function seedAfter(seed: number, i: number): number {
 export function checkOneReader({ prompts, n, kvTransferParams }: ParsedRequest): void {
   const count = prompts.length * n;
   if (count === 1 || kvTransferParams === null) return;
-  const message = `kv_transfer_params is given for ${count} answers (${prompts.length} prompts, n ${n}): the blocks it names can be read only once; send one prompt with n 1 per request`;
+  const message = `kv_transfer_params is given for ${count} answers (${prompts.length} prompts, n ${n}): the blocks it names can be read only once, and are given up now; send one prompt with n 1 per request, with new parameters`;
   throw new HttpError(400, message, 'kv_transfer_params');
 }

@@ -1,10 +1,10 @@
-/** What every port's app has in common: one shape for errors, an access log line, checks of host, origin and ids. */
+/** What every port's app has in common: one shape for errors, an access log line, checks of host and origin. */
 import { Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { Answered } from '../metrics/http-metrics.ts';
 import { checkHostAndOrigin, type HostRules } from './host-check.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
-import { checkIdHeaders, requestIdOf } from './ids.ts';
+import { requestIdOf } from './ids.ts';
 import { jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
 import { responseFailed } from './request-signal.ts';
@@ -77,9 +77,5 @@ export function baseApp(
     const origin = door.origins.includes('*') ? '*' : [...door.origins];
     app.use(cors({ origin, exposeHeaders: EXPOSED }));
   }
-  app.use(async (c, next) => {
-    checkIdHeaders(c);
-    await next();
-  });
   return app;
 }

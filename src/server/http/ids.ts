@@ -1,5 +1,5 @@
 /** Checks ids that clients give before they are used: they are repeated in headers, responses and logs. */
-import type { Context } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
 import { z } from 'zod';
 import { isAnonymous } from '../../router/conversations.ts';
 import { HttpError } from './http-error.ts';
@@ -33,6 +33,12 @@ export function checkIdHeaders(c: Context): void {
       throw new HttpError(400, `the header ${name} is '${header}': wanted ${WANTED_NAME}`, name);
   }
 }
+
+/** Refuses requests whose id headers are no ids. */
+export const requireIds: MiddlewareHandler = async (c, next) => {
+  checkIdHeaders(c);
+  await next();
+};
 
 const generated = new WeakMap<Request, string>();
 

@@ -5,6 +5,7 @@
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { baseApp } from '../http/base-app.ts';
 import { HttpError } from '../http/http-error.ts';
+import { requireIds } from '../http/ids.ts';
 import { jsonResponse } from '../http/json.ts';
 import { carries, requireKey } from '../http/keys.ts';
 import type { ServerLog } from '../http/log.ts';
@@ -64,6 +65,7 @@ export function adminApp(
 ): Hono {
   const app = baseApp('admin', options.log, { hosts: options.hosts ?? [], origins: [] });
   if (options.adminKey !== null) app.use(requireKey([options.adminKey], '--admin-key'));
+  app.use(requireIds);
   app.use(limitBody(Math.max(...ports.map(({ service }) => mostBodyBytes(service)))));
   app.get('/health', (c) => c.body(null, 200));
   app.get('/version', () => jsonResponse({ version: options.version }));
