@@ -60,6 +60,28 @@ test("with WCAG's widest text spacing the story is not cut off at 320 pixels", a
   expect(cut).toEqual([0, 0]);
 });
 
+test('on a low screen no button of a lesson is cut off, also in a projector, before and after a prediction', async () => {
+  const { page } = await openPage(browser(), `${served().url}#lesson=8`, { width: 1024, height: 600 });
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  const lesson = page.locator('.lesson');
+  const cutOff = () =>
+    lesson.evaluate((panel) => {
+      const { bottom } = panel.getBoundingClientRect();
+      return [...panel.querySelectorAll('button')]
+        .filter((button) => button.checkVisibility() && button.getBoundingClientRect().bottom > bottom)
+        .map((button) => button.innerText);
+    });
+  await lesson.getByRole('button', { name: 'Think' }).waitFor();
+  expect(await cutOff()).toEqual([]);
+  await page.getByRole('button', { name: 'Projector' }).click();
+  await expect.poll(cutOff).toEqual([]);
+  await lesson.locator('.lesson-choices button').first().click();
+  await expect.poll(cutOff).toEqual([]);
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await expect.poll(cutOff).toEqual([]);
+});
+
 test('with forced colours, bars and drawings keep their colours and the chosen option stands out', async () => {
   const page = await openAtEnd('', 1280);
   await page.emulateMedia({ forcedColors: 'active', colorScheme: 'dark' });

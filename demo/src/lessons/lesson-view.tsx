@@ -121,17 +121,6 @@ function Steps({ lesson, session, go }: StepsProps) {
   return (
     <div class="lesson-body" ref={body}>
       <div class="lesson-about">
-        <p class="lesson-text">{lesson.text}</p>
-        <p class="lesson-sets">
-          {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
-          {describeSettings(lesson)}.{' '}
-          {!replay &&
-            `Other settings are the defaults, except your choice of ${lesson.settings.model ? '' : 'model, '}seed, block size and display. `}
-          {replay &&
-            (replay.why === null
-              ? 'This is a recording: each step plays its part of it.'
-              : 'This browser cannot run the engines, so each step plays a recording.')}
-        </p>
         <ol class="lesson-dots" aria-label="Steps">
           {[...lesson.tasks.map((_, i) => `Step ${i + 1}`), 'Think'].map((name, i) => (
             <li key={name}>
@@ -148,6 +137,17 @@ function Steps({ lesson, session, go }: StepsProps) {
             </li>
           ))}
         </ol>
+        <p class="lesson-text">{lesson.text}</p>
+        <p class="lesson-sets">
+          {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
+          {describeSettings(lesson)}.{' '}
+          {!replay &&
+            `Other settings are the defaults, except your choice of ${lesson.settings.model ? '' : 'model, '}seed, block size and display. `}
+          {replay &&
+            (replay.why === null
+              ? 'This is a recording: each step plays its part of it.'
+              : 'This browser cannot run the engines, so each step plays a recording.')}
+        </p>
       </div>
       {task ? (
         <Step
