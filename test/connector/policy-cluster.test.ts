@@ -115,7 +115,7 @@ describe('a second turn', () => {
     const { second } = await secondTurn(476_000, 'fail');
     expect(second.end.finish).toMatchObject({ reason: 'error', kvTransferParams: null });
     expect(second.end.finish!.error).toMatchObject({
-      code: 'refused',
+      code: 'expired',
       message: expect.stringMatching(/did not arrive \(expired\)/),
     });
   });
