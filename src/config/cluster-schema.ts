@@ -120,7 +120,8 @@ export const cluster = {
     value: 'TOKENS',
   }),
   maxNumSeqs: positive('requests').default(128).meta({
-    description: "Most requests per step. vLLM's max_num_seqs and default.",
+    description:
+      "Most requests per step, including those that load KV. vLLM's max_num_seqs and default; vLLM counts running ones only.",
     value: 'REQUESTS',
   }),
   maxModelLen: positive('tokens').nullable().default(null).meta({
