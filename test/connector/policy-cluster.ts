@@ -214,6 +214,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
   /** Outputs on their way to whoever reads the streams. */
   readonly #outbox: RequestOutput[] = [];
   readonly #net: Net;
+  readonly #clock: TestClock;
 
   constructor(
     engineId: string,
@@ -233,6 +234,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
     super(config, { connector, clock });
     this.#net = net;
+    this.#clock = clock;
     this.engineId = engineId;
     this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
     this.address = { engineId, host, port };
@@ -295,7 +297,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     for (const output of outputs) {
       const stream = this.#streams.get(output.requestId);
       if (output.finish) this.#streams.delete(output.requestId);
-      stream?.push(output, 0);
+      stream?.push(output, this.#clock.now());
     }
     return outputs.length > 0;
   }

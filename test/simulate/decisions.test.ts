@@ -257,6 +257,8 @@ const routings = [
   'llm-d',
   'dynamo',
   'sglang',
+  'aibrix-pd',
+  'mooncake',
 ];
 
 const composed = (composition: Composition, changes: Partial<OffloadingConfig> = {}): Changes => ({
