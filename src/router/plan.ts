@@ -23,7 +23,10 @@ export interface EngineView {
   combined?: boolean;
   /** It has ended, or has failed during this turn. */
   ended: boolean;
-  /** This router's requests under way there: exact, however old the signals are. */
+  /**
+   * This router's requests under way there and, for a routing policy, its turns that will come there: those of a D
+   * include what P still prefills. Exact, however old the signals are.
+   */
   inFlight: number;
   /** The engine's last visible report, as old as a scraped metric would be; null: none yet. */
   signals: EngineSignals | null;

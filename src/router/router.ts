@@ -57,14 +57,17 @@ interface BegunTurn {
 }
 
 export class Router {
+  /** Turns under way that need an engine: it computes for them, or holds KV offered to them. */
   readonly turnsAt = new TurnsByEngine();
   readonly #deps: RouterDeps;
   readonly #attempts: TurnAttempts;
+  /** Turns planned for an engine that has not got them yet, as a D while P prefills. */
+  readonly #coming = new TurnsByEngine();
   #accepted = 0;
 
   constructor(deps: RouterDeps) {
     this.#deps = deps;
-    this.#attempts = new TurnAttempts(deps, this.turnsAt);
+    this.#attempts = new TurnAttempts(deps, this.turnsAt, this.#coming);
   }
 
   /**
@@ -139,7 +142,14 @@ export class Router {
     }
     const held = conversations.takeHeld(conversation);
     const accepted = { number, acceptedMs, promptTokenIds };
-    const { plan, watch, routed } = planRequest(this.#deps, request, conversation, accepted, held);
+    const { plan, watch, routed } = planRequest(
+      this.#deps,
+      request,
+      conversation,
+      accepted,
+      held,
+      this.#coming,
+    );
     const offers = held && plan?.way !== 'alone' && plan?.load;
     const offered = offers ? new OfferedHold(held, this.turnsAt) : null;
     if (held && !offered) release(held);

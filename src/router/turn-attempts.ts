@@ -33,17 +33,20 @@ export interface AttemptDeps extends Pick<PlannerDeps, 'clock' | 'routing' | 'pl
 /** A planned turn. */
 export interface Attempted {
   served: ServedTurn;
-  turn: Omit<Turn, 'requestIds'>;
+  turn: Omit<Turn, 'requestIds' | 'onSubmit'>;
   watch: TurnWatch;
 }
 
 export class TurnAttempts {
   readonly #deps: AttemptDeps;
   readonly #turnsAt: TurnsByEngine;
+  readonly #coming: TurnsByEngine;
 
-  constructor(deps: AttemptDeps, turnsAt: TurnsByEngine) {
+  /** See Router. */
+  constructor(deps: AttemptDeps, turnsAt: TurnsByEngine, coming: TurnsByEngine) {
     this.#deps = deps;
     this.#turnsAt = turnsAt;
+    this.#coming = coming;
   }
 
   /**
@@ -77,7 +80,8 @@ export class TurnAttempts {
     const { clock, engines, placement, routing } = this.#deps;
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const views = routing(null).views.of(engines(), clock.now());
+      attempted.watch.ended();
+      const views = routing(null).views.of(engines(), clock.now(), this.#coming);
       const other = planAgain(attempted.turn.promptTokenIds.length, views, alone, placement);
       if (!other) return null;
       alone.add(other.engineId);
@@ -107,8 +111,9 @@ export class TurnAttempts {
     else
       for (const side of ['prefill', 'decode'] as const) this.#attribute(turnId, requestIds, side, way[side]);
     const leave = this.#turnsAt.enter(ids.prefill === null ? [ids.decode] : [ids.prefill, ids.decode]);
+    const onSubmit = (engineId: string): void => watch.arrives(engineId);
     try {
-      for await (const item of turnOutputs(way, Object.assign({ requestIds }, turn))) {
+      for await (const item of turnOutputs(way, Object.assign({ requestIds, onSubmit }, turn))) {
         served.record(item);
         watch.received(item);
         if (item.answers) yield item;

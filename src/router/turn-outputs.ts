@@ -33,6 +33,8 @@ export interface Turn {
   signal: AbortSignal | null;
   /** Ends the answer where it is, as a stop token would. */
   stopped: AbortSignal | null;
+  /** Called as a request is submitted to an engine. */
+  onSubmit?: (engineId: string) => void;
 }
 
 /** A plan with its engines. */
@@ -134,8 +136,8 @@ async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): 
   const limits = { maxTokens: 1, minTokens: 0, keepLogits: false };
   const firstTokenOnly: SamplingParams = Object.assign({}, turn.sampling, limits);
   const request = requestOf(turn, 'prefill', firstTokenOnly, params);
-  const signals = { signal: turn.signal, stopped: null };
-  for await (const received of requestOutputs(prefill, request, signals, accepted(turn))) {
+  const neverStopped = Object.assign({}, turn, { stopped: null });
+  for await (const received of requestOutputs(prefill, request, neverStopped, accepted(turn))) {
     if (received.output.finish?.kvTransferParams) return outputOf('prefill', false, received);
   }
   throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);
@@ -182,10 +184,11 @@ function requestOf(
 export async function* requestOutputs(
   engine: EngineClient,
   request: EngineRequest,
-  { signal, stopped }: Pick<Turn, 'signal' | 'stopped'>,
+  { signal, stopped, onSubmit }: Pick<Turn, 'signal' | 'stopped' | 'onSubmit'>,
   work?: RouterWork,
 ): AsyncGenerator<ReceivedOutput> {
   signal?.throwIfAborted();
+  onSubmit?.(engine.engineId);
   const stream = await submitted(engine, request, signal, work);
   const { requestId } = request;
   const onAbort = () => stream.interrupt(signal?.reason);

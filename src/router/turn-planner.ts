@@ -12,6 +12,7 @@ import type { Placement } from './placement.ts';
 import { enginesOf, planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from './plan.ts';
 import type { GenerateRequest } from './turn-types.ts';
 import { TurnWatch } from './turn-watch.ts';
+import type { TurnsByEngine } from './turns-by-engine.ts';
 import type { EngineViews } from './views.ts';
 
 /** A routing policy with its name and what it sees. */
@@ -41,18 +42,19 @@ export interface PlannedTurn {
   routed: RoutedTurn | null;
 }
 
-/** Throws what planTurn throws, after releasing the hold. */
+/** `coming`: turns that engines will get. Throws what planTurn throws, after releasing the hold. */
 export function planRequest(
   { clock, engines, placement, routing, settings }: PlannerDeps,
   { cacheSalt = null, failover, routing: policyName = null }: GenerateRequest,
   { id: conversationId, turns: turnsBefore }: Conversation,
   turn: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
   held: HeldForNextTurn | null,
+  coming: TurnsByEngine,
 ): PlannedTurn {
   const { mode, handover } = settings();
   const { name, policy, views: engineViews, needs } = routing(policyName);
   const nowMs = clock.now();
-  const views = engineViews.of(engines(), nowMs);
+  const views = engineViews.of(engines(), nowMs, coming);
   const { number, promptTokenIds } = turn;
   const request = {
     number,
@@ -74,7 +76,7 @@ export function planRequest(
     throw error;
   }
   const endMs = clock.now();
-  const watch = new TurnWatch(policy, request, turn.acceptedMs);
+  const watch = new TurnWatch(policy, request, turn.acceptedMs, coming);
   const hasEnded = (id: string): boolean => views.some(({ engineId, ended }) => engineId === id && ended);
   if (failover && enginesOf(plan).some(hasEnded)) return { plan: null, watch, routed: null };
   const routed = Object.assign(decided.read(plan, name, needs.cache), { startMs: nowMs, endMs });

@@ -1,20 +1,29 @@
-/** Reports a turn's progress to policies that keep state, as its outputs come. */
-import type { RouteRequest, RoutingPolicy, TurnPlan } from './plan.ts';
+/**
+ * Reports a turn's progress to policies that keep state, as its outputs come, and counts it for the engines that it will
+ * come to.
+ */
+import { enginesOf, type RouteRequest, type RoutingPolicy, type TurnPlan } from './plan.ts';
 import type { TurnOutput } from './turn-outputs.ts';
+import type { TurnsByEngine } from './turns-by-engine.ts';
 
 export class TurnWatch {
   readonly #policy: RoutingPolicy;
   readonly #request: RouteRequest;
   readonly #acceptedMs: number;
+  readonly #coming: TurnsByEngine;
+  /** By the engine's id: ends the turn's being counted as coming there. */
+  readonly #arrive = new Map<string, () => void>();
   #plan: TurnPlan | null = null;
   #prefilled = false;
   #firstToken = false;
   #tokens = 0;
 
-  constructor(policy: RoutingPolicy, request: RouteRequest, acceptedMs: number) {
+  /** `coming`: counts turns planned for an engine that has not got them yet. */
+  constructor(policy: RoutingPolicy, request: RouteRequest, acceptedMs: number, coming: TurnsByEngine) {
     this.#policy = policy;
     this.#request = request;
     this.#acceptedMs = acceptedMs;
+    this.#coming = coming;
   }
 
   /** Starts an attempt with this plan; an earlier attempt of the turn has ended. */
@@ -22,6 +31,7 @@ export class TurnWatch {
     this.ended();
     this.#plan = plan;
     this.#prefilled = false;
+    for (const id of enginesOf(plan)) this.#arrive.set(id, this.#coming.enter([id]));
     const { number, promptTokenIds } = this.#request;
     const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];
     const promptTokens = promptTokenIds.length;
@@ -33,6 +43,11 @@ export class TurnWatch {
       promptTokens,
       request: this.#request,
     });
+  }
+
+  /** The engine gets its request of the turn, and counts it from now on. */
+  arrives(engineId: string): void {
+    this.#arrive.get(engineId)?.();
   }
 
   received({ side, output, atMs, transfers }: TurnOutput): void {
@@ -59,6 +74,8 @@ export class TurnWatch {
   ended(): void {
     if (!this.#plan) return;
     this.#plan = null;
+    for (const arrive of this.#arrive.values()) arrive();
+    this.#arrive.clear();
     const { number } = this.#request;
     this.#policy.observe?.({ kind: 'ended', number, outputTokens: this.#tokens });
     this.#tokens = 0;

@@ -1,4 +1,4 @@
-/** Counts the turns under way that need each engine: those that compute for them, and holders of KV offered to them. */
+/** Counts turns by engine, from when they enter it until they leave it. */
 export class TurnsByEngine {
   readonly #counts = new Map<string, number>();
 

@@ -9,6 +9,7 @@ import { type EngineLoad, faded } from '../engine/inspect/engine-load.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { EngineView } from './plan.ts';
 import type { PrefixIndex } from './prefix-index.ts';
+import type { TurnsByEngine } from './turns-by-engine.ts';
 
 /** Bound on cache events that wait to reach their age. Beyond it the oldest are applied early. */
 const MOST_PENDING = 65_536;
@@ -60,18 +61,24 @@ export class EngineViews {
     this.#index.forget(engineId);
   }
 
-  /** Views at nowMs. An engine's view object is reused while nothing about it has changed. */
-  of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
+  /**
+   * Views at nowMs. An engine's view object is reused while nothing about it has changed. `coming`: turns to count as in
+   * flight at an engine that has not got them yet; absent: none.
+   */
+  of(engines: readonly ViewedEngine[], nowMs: number, coming: TurnsByEngine | null = null): EngineView[] {
     const views: EngineView[] = [];
-    for (let i = 0; i < engines.length; i++) views.push(this.#view(engines[i]!, i, nowMs));
+    for (let i = 0; i < engines.length; i++) {
+      const engine = engines[i]!;
+      const inFlight = engine.load.inFlight + (coming?.at(engine.engineId) ?? 0);
+      views.push(this.#view(engine, i, nowMs, inFlight));
+    }
     this.#lastViews.length = engines.length;
     return views;
   }
 
-  #view(engine: ViewedEngine, i: number, nowMs: number): EngineView {
+  #view(engine: ViewedEngine, i: number, nowMs: number, inFlight: number): EngineView {
     const known = this.#lastViews[i];
     const ended = engine.ended !== null;
-    const { inFlight } = engine.load;
     const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
     if (
       known?.engine === engine &&

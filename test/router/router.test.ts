@@ -13,6 +13,7 @@ import type { RequestNotice } from '../../src/router/turn-attempts.ts';
 import { turnReport } from '../../src/router/turn-report.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { FailedTurn, GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
+import { settled } from '../clock.ts';
 import { answerOf, FakeEngine } from './fake-engine.ts';
 import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
@@ -508,6 +509,66 @@ describe('routing', () => {
           .flat(),
       );
     }
+  });
+
+  /** The least busy, of equals the first; `counts` has what each turn's plan saw in flight. */
+  const leastBusy = () => {
+    const counts: Record<string, number>[] = [];
+    const least = policyOf('least-request', {}, [0]);
+    const policy: RoutingPolicy = {
+      route: (request, candidates) => {
+        const engines = [...candidates.prefill, ...candidates.decode];
+        counts.push(Object.fromEntries(engines.map(({ engineId, inFlight }) => [engineId, inFlight])));
+        return least.route(request, candidates);
+      },
+    };
+    return { counts, policy };
+  };
+
+  test('counts a turn at its D while P prefills', async () => {
+    const { counts, policy } = leastBusy();
+    const { at, ask } = world('unidirectional', 'pull', ['p0', 'd0', 'd1'], policy);
+    let prefill = () => {};
+    const prefilling = new Promise<void>((resolve) => {
+      prefill = resolve;
+    });
+    at('p0').pace = () => prefilling;
+    const turns = [ask({ conversationId: 'a', promptTokenIds: [1] })];
+    await settled();
+    turns.push(ask({ conversationId: 'b', promptTokenIds: [2] }));
+    await settled();
+    expect(at('d0').requests).toEqual([]);
+    prefill();
+    await Promise.all(turns);
+    await ask({ conversationId: 'c', promptTokenIds: [3] });
+    expect(counts).toEqual([
+      { p0: 0, d0: 0, d1: 0 },
+      { p0: 1, d0: 1, d1: 0 },
+      { p0: 0, d0: 0, d1: 0 },
+    ]);
+    expect(at('d1').requests).toHaveLength(1);
+  });
+
+  test('counts turns of the same moment', async () => {
+    const engines = ['p0', 'p1', 'd0', 'd1'];
+    const { at, ask } = world('unidirectional', 'streamed', engines, leastBusy().policy);
+    await Promise.all(['a', 'b'].map((conversationId) => ask({ conversationId, promptTokenIds: [1] })));
+    expect(engines.map((id) => at(id).requests.length)).toEqual([1, 1, 1, 1]);
+  });
+
+  test('no longer counts a turn that failed, was abandoned or failed over, and never for itself', async () => {
+    const { counts, policy } = leastBusy();
+    const { at, ask, router } = world('unidirectional', 'pull', ['p0', 'd0', 'd1'], policy);
+    at('p0').fails = () => 'its KV did not arrive';
+    await expect(ask({ promptTokenIds: [1] })).rejects.toThrow('its KV did not arrive');
+    await ask({ promptTokenIds: [1], failover: true });
+    expect(at('d0').requests).toHaveLength(1);
+    at('p0').fails = () => null;
+    const left = router.serve({ conversationId: null, promptTokenIds: [1], sampling: { maxTokens: 4 } });
+    await left.next();
+    await left.return(undefined);
+    await ask({ promptTokenIds: [1] });
+    expect(counts).toEqual(Array(4).fill({ p0: 0, d0: 0, d1: 0 }));
   });
 
   test('records the chosen engines, the candidates and their scores in the result', async () => {

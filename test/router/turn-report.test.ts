@@ -8,6 +8,7 @@ import { ServedTurn } from '../../src/router/served-turn.ts';
 import type { TurnOutput } from '../../src/router/turn-outputs.ts';
 import { turnReport } from '../../src/router/turn-report.ts';
 import { TurnWatch } from '../../src/router/turn-watch.ts';
+import { TurnsByEngine } from '../../src/router/turns-by-engine.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type { TransferResult } from '../../src/transport/types.ts';
 import { FakeEngine } from './fake-engine.ts';
@@ -316,7 +317,8 @@ describe('observe() of a policy', () => {
     const events: RoutingEvent[] = [];
     const asked = request();
     const policy = { route: () => ({}) as Routing, observe: (event: RoutingEvent) => events.push(event) };
-    return { events, asked, watch: new TurnWatch(policy, asked, 100) };
+    const coming = new TurnsByEngine();
+    return { events, asked, coming, watch: new TurnWatch(policy, asked, 100, coming) };
   }
   const pull: TurnPlan = { way: 'pull', prefill: 'p0', decode: 'd0', load: { from: 'd1' }, why: '' };
 
@@ -369,8 +371,23 @@ describe('observe() of a policy', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['planned', 'prefilled', 'ended', 'planned', 'prefilled']);
   });
 
+  it('counts the turn as coming to each engine of the plan until it arrives or ends', () => {
+    const { coming, watch } = watched();
+    const counts = () => ['p0', 'd0', 'd2'].map((id) => coming.at(id));
+    watch.planned(pull);
+    expect(counts()).toEqual([1, 1, 0]);
+    watch.arrives('p0');
+    watch.arrives('p0');
+    expect(counts()).toEqual([0, 1, 0]);
+    watch.planned({ way: 'alone', engineId: 'd2', why: '' });
+    expect(counts()).toEqual([0, 0, 1]);
+    watch.ended();
+    watch.arrives('d2');
+    expect(counts()).toEqual([0, 0, 0]);
+  });
+
   it('is optional', () => {
-    const watch = new TurnWatch({ route: () => ({}) as Routing }, request(), 100);
+    const watch = new TurnWatch({ route: () => ({}) as Routing }, request(), 100, new TurnsByEngine());
     watch.planned(pull);
     watch.received(heard('decode', { tokens: [token(1)] }, { transfers: [moved({})] }));
     watch.ended();

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
+import { TurnsByEngine } from '../../src/router/turns-by-engine.ts';
 import { EngineViews, type ViewedEngine } from '../../src/router/views.ts';
 import { FakeEngine } from './fake-engine.ts';
 
@@ -91,6 +92,16 @@ test('a forgotten engine has no load', () => {
   views.load('d0', load(1, 1));
   views.forget('d0');
   expect(signals(2)).toBeNull();
+});
+
+test('turns that will come to an engine count as in flight there', () => {
+  const { views } = world(0);
+  const coming = new TurnsByEngine();
+  const arrive = coming.enter(['d0']);
+  const counts = () => [views.of([engine], 0, coming)[0]!.inFlight, views.of([engine], 0)[0]!.inFlight];
+  expect(counts()).toEqual([1, 0]);
+  arrive();
+  expect(counts()).toEqual([0, 0]);
 });
 
 test('an unchanged engine keeps its view object, and earlier views never change', () => {

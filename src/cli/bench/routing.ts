@@ -8,10 +8,17 @@ import { kvBytesOf } from '../../connector/policy/cost-model.ts';
 import { createBlockHasher, extendHashes } from '../../engine/block-hash.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { left, right } from '../../report/document.ts';
-import { planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from '../../router/plan.ts';
+import {
+  enginesOf,
+  planTurn,
+  type RouteRequest,
+  type RoutingPolicy,
+  type TurnPlan,
+} from '../../router/plan.ts';
 import { seededDraws } from '../../router/policies/definition.ts';
 import { makePolicy } from '../../router/policies/registry.ts';
 import { PrefixIndex } from '../../router/prefix-index.ts';
+import { TurnsByEngine } from '../../router/turns-by-engine.ts';
 import { EngineViews } from '../../router/views.ts';
 import { plainStyle, renderTable } from '../output/table.ts';
 import { benchOptions, report, runBench } from './options.ts';
@@ -91,6 +98,8 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
   for (const [i, { engineId }] of engines.entries())
     for (const chain of chains) store(engineId, 0, chain.slice(0, 1 + ((i * 5) % chain.length)));
 
+  const coming = new TurnsByEngine();
+  const arrivals: (() => void)[] = [];
   const routed: number[] = [];
   const looked: number[] = [];
   for (let turn = 0; turn < WARM_UP + rounds; turn++) {
@@ -117,9 +126,11 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
       held: null,
       cachedTokens,
     };
-    const plan = planTurn(request, views.of(engines, nowMs), policy);
+    const plan = planTurn(request, views.of(engines, nowMs, coming), policy);
     const done = performance.now();
     notifyPolicy(policy, request, plan);
+    arrivals.push(coming.enter(enginesOf(plan)));
+    if (arrivals.length > PREFILLING) arrivals.shift()!();
     if (plan.way === 'alone') engines[turn % count]!.load.inFlight = turn % 5;
     else for (const engine of engines) if (engine.engineId === plan.decode) engine.load.inFlight = turn % 9;
     if (turn < WARM_UP) continue;

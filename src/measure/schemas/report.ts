@@ -62,7 +62,7 @@ export const routingSchema = z.strictObject({
     z.strictObject({
       engine_id: z.string(),
       side: z.enum(['prefill', 'decode']).describe('The role it was a candidate for.'),
-      in_flight: count.describe("The router's own requests at that engine."),
+      in_flight: count.describe("The router's own requests at that engine, and turns that will come there."),
       running: count
         .nullable()
         .describe('As last reported by the engine; null: the policy does not use load.'),

@@ -81,7 +81,7 @@ export function mountFleet(
   });
 }
 
-/** `inFlight`: the count that routing policies see, including requests not yet delivered to an engine that hangs. */
+/** `inFlight`: requests that the router has sent there, including those not yet delivered to an engine that hangs. */
 async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
   const stats = engine.ended ? null : await statsWithTimeout(engine, systemClock);
   // 0 for an engine that has ended; null (unknown) for one that does not answer.
