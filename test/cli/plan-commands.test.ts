@@ -12,7 +12,7 @@ import {
   unusualOptions,
 } from '../../src/cli/options/unused-options.ts';
 import { type Asking, commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
-import type { PlanWorkload } from '../../src/cli/plan/workload.ts';
+import type { OnEngines } from '../../src/cli/plan/workload.ts';
 import {
   fieldMeta,
   isUnusual,
@@ -204,7 +204,7 @@ describe('the commands of a plan', () => {
 
   it('measure on engines what was planned for: a workload in one experiment, or the trace', () => {
     const given = { workloadOptions: [], longest, engine, pools, file: 'f.json' };
-    const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
+    const lineOf = (settings: RunConfigInput, onEngines: OnEngines | null) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
     expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
       /^kvferry bench w\.json --scale 1 --experiments prefix-caching --fleet f\.json/,
@@ -235,7 +235,7 @@ describe('the commands of a plan', () => {
 
   it('set --max-model-len for the longest conversation if it exceeds the default', () => {
     const given = { workloadOptions: [], engine, pools, file: 'f.json' };
-    const lengths = (settings: RunConfigInput, tokens: number, onEngines: PlanWorkload['onEngines'] = WHAT) =>
+    const lengths = (settings: RunConfigInput, tokens: number, onEngines: OnEngines = WHAT) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), {
         ...{ ...given, onEngines, longest: tokens },
       }).map((line) => / --max-model-len (\d+)/.exec(line)?.[1] ?? null);

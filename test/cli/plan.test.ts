@@ -307,8 +307,16 @@ describe('kvferry plan', () => {
       ...FILES,
       'c.json': '{"seeds":4}',
     });
-    const { seeds, chosen: found } = parsed(slow.world.files.get('out.json'));
+    const { seeds, chosen: found, notes, commands } = parsed(slow.world.files.get('out.json'));
     const slower = found!;
+    expect(notes).toEqual([
+      expect.stringContaining(
+        `the first ${slower.with_warm_up} requests of 140 in the trace. The last ${slower.counted} of them count`,
+      ),
+    ]);
+    // Both the simulation and the replay on engines.
+    for (const line of commands.slice(0, 2))
+      expect(line).toContain(`t.jsonl --limit ${slower.with_warm_up} --speed-up 0.297`);
     // Serving the same requests again is not another draw.
     expect(seeds).toBe(1);
     expect(slower.requests_per_second).toBe(5);

@@ -7,7 +7,7 @@ import { Collector } from '../../src/simulate/results/collector.ts';
 import { type Load, type SimulationWorld, simulateOnce } from '../../src/simulate/run.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
-import { evenTrace } from './plan/planned.ts';
+import { evenTrace, NOTHING_DRAWN } from './plan/planned.ts';
 import { fleetOptions } from './simulated.ts';
 
 const random = new Random(9);
@@ -58,7 +58,7 @@ describe('a simulation that stops when all that counts has ended', () => {
   const trace = evenTrace(60, 200, 30);
   it.each<[string, Load]>([
     ['conversations', { kind: 'arrivals', arrivals, thinkMs: 10 }],
-    ['a trace', trace.sample(60, 12)],
+    ['a trace', trace.sample(60, 12, NOTHING_DRAWN)],
   ])('has the requests of the whole run up to its last arrival, to the bit: %s', async (_what, load) => {
     const [whole, part] = [await served(load, true), await served(load, false)];
     const lastMs = load.kind === 'trace' ? 5000 : whole.collector.conversations.lastMs;

@@ -7,7 +7,7 @@ import { outcomeOf } from '../../src/simulate/results/outcome.ts';
 import { summarise } from '../../src/simulate/results/summary.ts';
 import { type SimulationWorld, simulateOnce } from '../../src/simulate/run.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
-import { evenTrace } from './plan/planned.ts';
+import { evenTrace, NOTHING_DRAWN } from './plan/planned.ts';
 import { fleetOptions } from './simulated.ts';
 
 const conversation: BenchConversation = {
@@ -27,7 +27,7 @@ const world: SimulationWorld = {
 it('a trace that arrives twice as fast as it is served is OVERLOADED, and half as fast is STABLE', async () => {
   const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
   const word = async (perSecond: number) => {
-    const load = evenTrace(40, 1, 1).sample(40, perSecond);
+    const load = evenTrace(40, 1, 1).sample(40, perSecond, NOTHING_DRAWN);
     return outcomeOf(await simulateOnce({ label: 'arm', options, load }, world, 0)).verdict.word;
   };
   // A request takes a second.

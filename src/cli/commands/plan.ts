@@ -134,7 +134,7 @@ async function plan(
   );
   const { trials } = search;
   const report: PlanReport = {
-    ...planHead(sized, costs, workload, search, deps.version),
+    ...planHead(sized, costs, workload, search, deps.version, result.chosen ?? result.closest),
     ...result,
     rounds: roundsReport(rounds),
     ...{ simulations: trials.count, simulated_requests: trials.requests },
@@ -228,8 +228,8 @@ async function found(
       chosen === null
         ? []
         : commandsFor(chosen, config, {
-            workloadOptions: workload.options(chosen.with_warm_up, chosen.requests_per_second),
-            onEngines: workload.onEngines,
+            workloadOptions: workload.options(chosen),
+            onEngines: workload.onEngines(chosen),
             longest: workload.longest,
             engine: engineOf(config),
             pools: { pBlocks, dBlocks },

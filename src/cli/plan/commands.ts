@@ -6,7 +6,7 @@ import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
-import type { PlanWorkload } from './workload.ts';
+import type { OnEngines, PlanWorkload } from './workload.ts';
 
 /** Placeholder for the model in cluster commands. */
 const MODEL = 'MODEL';
@@ -26,7 +26,7 @@ type Chosen = Pick<
 export interface Asking {
   /** Workload options for a simulation like the plan's. */
   workloadOptions: readonly string[];
-  onEngines: PlanWorkload['onEngines'];
+  onEngines: OnEngines | null;
   longest: PlanWorkload['longest'];
   engine: PlanReport['engine'];
   /** Pool sizes as the user gave them; null: not given. */
@@ -69,7 +69,7 @@ export function commandsFor(
     ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
   ];
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
-  const measured = ([command, ...workload]: NonNullable<typeof onEngines>): string =>
+  const measured = ([command, ...workload]: OnEngines): string =>
     line(
       command,
       ...workload,

@@ -27,12 +27,14 @@ export type Found = Pick<
   | 'commands'
 >;
 
+/** `row`: the one that the answer is about; null: there is none. */
 export function planHead(
   config: RunConfig,
   costs: SimulationCosts,
   { source, scale, load, notes, sampleRate, planned: { options } }: PlanWorkload,
   { samples, space }: Search,
   version: string,
+  row: PlanRow | null,
 ): Omit<PlanReport, keyof Found | 'rounds' | 'simulations' | 'simulated_requests'> {
   return {
     kvferry: version,
@@ -57,7 +59,7 @@ export function planHead(
     engine: engineOf(config),
     seed: config.seed,
     seeds: config.seeds,
-    notes: [...notes, ...storeNotes(space, costs, options.store ?? null)],
+    notes: [...notes(row), ...storeNotes(space, costs, options.store ?? null)],
   };
 }
 

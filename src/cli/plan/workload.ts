@@ -2,12 +2,14 @@
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { formatCount, plural } from '../../measure/format.ts';
+import type { PlanRow } from '../../measure/schemas/plan-report.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT } from '../../simulate/load/load.ts';
 import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
-import { MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
+import { arrivalRateOf, countsFrom, MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
 import { sumOf } from '../../sum.ts';
+import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
@@ -24,18 +26,21 @@ export interface PlanWorkload {
   scale: string;
   /** Tokens of the longest prompt plus its answer. */
   longest: number;
-  /** Notes about the sample, for the reader. */
-  notes: string[];
+  /** Notes for the reader about the sample that a row was simulated with; null: no row is shown. */
+  notes(row: PlanRow | null): string[];
   /** The sample's own requests per second; null: it has no times. */
   sampleRate: number | null;
-  /** Options that make `kvferry simulate` serve the same load. */
-  options(sample: number, perSecond: number): string[];
+  /** Options that make `kvferry simulate` serve the row's load. */
+  options(row: RowLoad): string[];
   /**
    * The command that sends the same workload to real engines (closed loop for bench), with its arguments. null: its
    * conversations are longer than the model's context.
    */
-  onEngines: readonly ['bench' | 'replay', ...string[]] | null;
+  onEngines(row: RowLoad): OnEngines | null;
 }
+
+export type RowLoad = Pick<PlanRow, 'sample' | 'with_warm_up' | 'requests_per_second'>;
+export type OnEngines = readonly ['bench' | 'replay', ...string[]];
 
 /** `given`: as for openNamedTrace. Throws ConfigError. */
 export async function planWorkload(
@@ -96,7 +101,6 @@ async function conversations(
   const planned = planSimulation(open, costs, workload, vocabulary, architecture, null);
   const load = conversationLoad(workload.conversations, config.thinkTime);
   const short = load.requests < sample;
-  const turnsEach = load.requests / workload.conversations.length;
   const longest = longestOf(workload.conversations);
   const fits = longest <= architecture.maxModelLen;
   const named = config.inputFile === null ? ['--preset', config.preset!] : [config.inputFile];
@@ -108,7 +112,7 @@ async function conversations(
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
-    notes: [
+    notes: () => [
       ...(short
         ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
         : []),
@@ -118,13 +122,17 @@ async function conversations(
             `Engines here cannot serve this workload, so no kvferry bench command is given: the longest conversation has ${formatCount(longest)} tokens, and ${config.model} goes up to ${formatCount(architecture.maxModelLen)}. To compare with engines here, plan with another --model or --scale 1/N.`,
           ]),
     ],
-    options: (requests, perSecond) => [
-      ...named,
-      ...(config.scale === '1' ? [] : ['--scale', config.scale]),
-      ...['--arrival-rate', rounded(perSecond / turnsEach)],
-      ...['--arrivals', String(Math.ceil(requests / turnsEach))],
-    ],
-    onEngines: fits ? ['bench', ...named, '--scale', config.scale] : null,
+    options({ sample, with_warm_up: withWarmUp, requests_per_second: rate }) {
+      const { seed, seeds } = config;
+      const draws = { seed, seeds, countsFrom: countsFrom({ sample, withWarmUp }) };
+      const { count, perSecond } = load.arrivalsOf(withWarmUp, rate, draws);
+      return [
+        ...named,
+        ...(config.scale === '1' ? [] : ['--scale', config.scale]),
+        ...['--arrival-rate', rounded(perSecond), '--arrivals', String(count)],
+      ];
+    },
+    onEngines: () => (fits ? ['bench', ...named, '--scale', config.scale] : null),
   };
 }
 
@@ -140,7 +148,7 @@ const promptTokens = (conversations: readonly BenchConversation[]): number =>
     return sum;
   }, 0);
 
-const rounded = (value: number): string => String(Number(value.toPrecision(4)));
+const rounded = (value: number): string => String(Number(value.toPrecision(6)));
 
 /** Smaller relative differences are not reported. */
 const ALIKE = 0.05;
@@ -161,24 +169,11 @@ async function trace(
     throw new ConfigError(
       `all requests of ${workload.source} arrive at the same time: a plan needs a rate; give a trace with arrival times`,
     );
-  const tokensOf = (some: typeof turns): number =>
-    sumOf(some, ({ inputTokens }) => inputTokens) / some.length;
-  const sample = sampleOf({ ...config, rate: config.rate ?? whole }, tokensOf(turns));
-  const first = turns.slice(0, sample);
-  const sampleRate = rateOf(first);
-  const notes: string[] = [];
-  if (first.length < turns.length) {
-    const differ = [
-      { what: 'requests per second', part: sampleRate ?? whole, all: whole },
-      { what: 'prompt tokens', part: tokensOf(first), all: tokensOf(turns) },
-    ].flatMap(({ what, part, all }) => {
-      const by = part / all - 1;
-      return Math.abs(by) < ALIKE ? [] : [`${by > 0 ? '+' : '−'}${Math.abs(100 * by).toFixed(0)}% ${what}`];
-    });
-    notes.push(
-      `Simulated: the first ${plural(first.length, 'request')} of ${turns.length} in the trace${differ.length > 0 ? `, which differ from the whole trace (${differ.join(', ')})` : ''}.`,
-    );
-  }
+  const sample = sampleOf({ ...config, rate: config.rate ?? whole }, meanPrompt(turns));
+  const options = ({ with_warm_up: requests, requests_per_second: perSecond }: RowLoad) => [
+    ...['--limit', String(requests)],
+    ...['--speed-up', rounded((config.speedUp * perSecond) / whole)],
+  ];
   return {
     planned,
     load: traceLoad(turns, tokens),
@@ -189,12 +184,28 @@ async function trace(
     ),
     source: workload.source,
     scale: workload.scale,
-    notes,
-    sampleRate,
-    options: (requests, perSecond) => [
-      ...['--trace', config.trace!, '--limit', String(requests)],
-      ...['--speed-up', rounded((config.speedUp * perSecond) / whole)],
-    ],
-    onEngines: ['replay', config.trace!],
+    notes: (row) => (row ? notesOfPart(row, turns) : []),
+    sampleRate: rateOf(turns.slice(0, sample)),
+    options: (row) => ['--trace', config.trace!, ...options(row)],
+    onEngines: (row) => ['replay', config.trace!, ...options(row)],
   };
 }
+
+/** A note if only the first requests of a trace were simulated: how those that counted differ from the whole. */
+function notesOfPart(row: PlanRow, turns: readonly TraceTurn[]): string[] {
+  const { with_warm_up: simulated, counted, counted_ms: countedMs, requests_per_second: perSecond } = row;
+  if (simulated >= turns.length) return [];
+  const last = turns.slice(Math.max(0, simulated - counted), simulated);
+  const differ = [
+    { what: 'requests per second', by: arrivalRateOf({ counted, countedMs }) / perSecond - 1 },
+    { what: 'prompt tokens', by: meanPrompt(last) / meanPrompt(turns) - 1 },
+  ].flatMap(({ what, by }) =>
+    Math.abs(by) < ALIKE ? [] : [`${by > 0 ? '+' : '−'}${Math.abs(100 * by).toFixed(0)}% ${what}`],
+  );
+  return [
+    `Simulated: the first ${plural(simulated, 'request')} of ${turns.length} in the trace. The last ${counted} of them count${differ.length > 0 ? `, and differ from the whole trace (${differ.join(', ')})` : ''}.`,
+  ];
+}
+
+const meanPrompt = (turns: readonly TraceTurn[]): number =>
+  sumOf(turns, ({ inputTokens }) => inputTokens) / turns.length;

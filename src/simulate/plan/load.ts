@@ -4,7 +4,7 @@ import { sumOf } from '../../sum.ts';
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { poissonArrivals } from '../load/load.ts';
+import { type Arriving, poissonArrivals } from '../load/load.ts';
 import { lastComesMs } from '../load/trace-load.ts';
 import type { Load } from '../run.ts';
 
@@ -17,26 +17,62 @@ export interface PlannedLoad {
    * The first `requests` requests, at `perSecond` requests a second. Conversations that arrive are kept whole, so there
    * may be a few more.
    */
-  sample(requests: number, perSecond: number): Load;
+  sample(requests: number, perSecond: number, draws: Draws): Load;
+}
+
+/** The draws of a sample's arrivals, and which of them count. */
+export interface Draws {
+  seed: number;
+  seeds: number;
+  /** Share of the arrival time after which requests count. */
+  countsFrom: number;
+}
+
+export interface ConversationLoad extends PlannedLoad {
+  /** Number of conversations in such a sample, and how many a second are drawn on average. */
+  arrivalsOf(requests: number, perSecond: number, draws: Draws): { count: number; perSecond: number };
 }
 
 const turnsOf = (conversations: readonly BenchConversation[]): number =>
   sumOf(conversations, ({ turns }) => turns.length);
 
-/** Conversations that arrive with exponential gaps: the same draws at every rate. */
-export function conversationLoad(conversations: readonly BenchConversation[], thinkMs: number): PlannedLoad {
+/**
+ * Conversations that arrive with exponential gaps: the same draws at every rate, stretched as a whole. The mean of some
+ * hundred draws may be a tenth off, so they are stretched until exactly `perSecond` turns a second arrive in the time
+ * that counts, if answers take none: the mean over all seeds, whose draws are stretched alike.
+ */
+export function conversationLoad(
+  conversations: readonly BenchConversation[],
+  thinkMs: number,
+): ConversationLoad {
   const turnsEach = turnsOf(conversations) / conversations.length;
+  const arrivalsOf: ConversationLoad['arrivalsOf'] = (requests, perSecond, { seed, seeds, countsFrom }) => {
+    const count = Math.min(conversations.length, Math.ceil(requests / turnsEach));
+    const counted = Array.from({ length: seeds }, (_, i) =>
+      countedOf([...poissonArrivals(conversations, { perSecond: 1, count, seed: seed + i })], countsFrom),
+    );
+    const seconds = sumOf(counted, (each) => each.seconds);
+    return { count, perSecond: (perSecond * seconds) / sumOf(counted, ({ turns }) => turns) };
+  };
   return {
     requests: turnsOf(conversations),
     ownRate: null,
-    sample(requests, perSecond) {
-      const count = Math.min(conversations.length, Math.ceil(requests / turnsEach));
-      const some = conversations.slice(0, count);
-      const arrivals = (seed: number) =>
-        poissonArrivals(some, { perSecond: perSecond / turnsEach, count, seed });
+    arrivalsOf,
+    sample(...asked) {
+      const drawn = arrivalsOf(...asked);
+      const arrivals = (seed: number) => poissonArrivals(conversations, { ...drawn, seed });
       return { kind: 'arrivals', arrivals, thinkMs };
     },
   };
+}
+
+/** The time that counts, and the turns that arrive in it if answers take none. */
+function countedOf(arrived: readonly Arriving[], countsFrom: number): { seconds: number; turns: number } {
+  const lastMs = arrived.at(-1)!.atMs;
+  const within = arrived.filter(({ atMs }) => atMs >= countsFrom * lastMs);
+  const before = within.slice(0, -1).map(({ conversation }) => conversation);
+  // The time ends as the last conversation arrives, so only its first turn is within.
+  return { seconds: ((1 - countsFrom) * lastMs) / 1000, turns: turnsOf(before) + 1 };
 }
 
 /** A trace's turns at their times, stretched as a whole. */

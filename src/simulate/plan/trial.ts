@@ -61,9 +61,9 @@ export interface Outcome extends Trial {
 
 /**
  * Share of the due requests that must arrive for a rate to count as sustained: where conversations stay long, fewer
- * arrive. Gaps are drawn, so of some hundred requests a tenth more or less may arrive.
+ * arrive. When a conversation's later turns come depends on its answers, so some may be missing.
  */
-const LEAST_ARRIVED = 0.8;
+const LEAST_ARRIVED = 0.9;
 
 /** Requests a second that arrived, of those that count. */
 export const arrivalRateOf = ({ counted, countedMs }: Pick<Outcome, 'counted' | 'countedMs'>): number =>
@@ -74,6 +74,10 @@ export const arrivedAsPlanned = ({ counted, due }: Pick<Outcome, 'counted' | 'du
 
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;
+
+/** Share of the arrival time after which requests count. */
+export const countsFrom = ({ withWarmUp, sample }: Pick<Outcome, 'withWarmUp' | 'sample'>): number =>
+  Math.max(1 - sample / withWarmUp, WARM_UP_SHARE);
 
 /** What all trials have in common. */
 export interface TrialWorld {
@@ -97,11 +101,6 @@ export interface TrialRun {
 
 /** Share of a conversation's mean stay that the warm-up must cover: few conversations stay much longer. */
 const NEARLY_ALL = 0.8;
-/**
- * Share of the due requests that must arrive: if fewer do, conversations still gather. Gaps are drawn, so some may be
- * missing.
- */
-const NEARLY_AS_OFTEN = 0.9;
 /** A warm-up is this many times as long as conversations stayed without it, since answers take longer in a full fleet. */
 const LONGER_THEN = 1.5;
 
@@ -126,8 +125,7 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
     const { outcome } = run;
     const stays = run.stayMs / sampleMs;
     const isBrief = NEARLY_ALL * stays <= WARM_UP_SHARE;
-    const arrivedOftenEnough = outcome.counted >= NEARLY_AS_OFTEN * outcome.due;
-    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && arrivedOftenEnough);
+    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && arrivedAsPlanned(outcome));
     const isAttained = outcome.share >= slo.attainment;
     if (isShort && !isUp) return { outcome: { ...outcome, met: isAttained }, requests };
     if (!isAttained || (isUp && outcome.verdict === 'STABLE') || warmUps >= most)
@@ -143,7 +141,9 @@ async function simulateWarm(
   { simulation, base, load, slo }: TrialWorld,
 ): Promise<TrialRun & { stayMs: number }> {
   const withWarmUp = (1 + warmUps) * trial.sample;
-  const sampled = load.sample(withWarmUp, trial.perSecond);
+  const { seed, seeds } = simulation;
+  const draws = { seed, seeds, countsFrom: countsFrom({ ...trial, withWarmUp }) };
+  const sampled = load.sample(withWarmUp, trial.perSecond, draws);
   const plan = { label: '', options: optionsOf(trial.candidate, base), load: sampled };
   const dueMs = sampled.kind === 'trace' ? soonestMs(sampled.turns) : null;
   const dueIn = (fromMs: number, untilMs: number): number =>
@@ -152,8 +152,8 @@ async function simulateWarm(
       : (trial.perSecond * (untilMs - fromMs)) / 1000;
   const runs: CountedRun[] = [];
   const all = { requests: 0, stayMs: 0 };
-  for (let i = 0; i < simulation.seeds; i++) {
-    const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector(), false);
+  for (let i = 0; i < seeds; i++) {
+    const run = await simulateOnce(plan, simulation, seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
     const { collector } = run;
     all.stayMs += collector.stayMsSince((warmUps / (1 + warmUps)) * collector.conversations.lastMs);
@@ -162,7 +162,7 @@ async function simulateWarm(
   return {
     outcome: outcomeOf(trial, withWarmUp, runs, slo),
     requests: all.requests,
-    stayMs: all.stayMs / simulation.seeds,
+    stayMs: all.stayMs / seeds,
   };
 }
 

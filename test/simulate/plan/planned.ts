@@ -3,7 +3,12 @@
 import { promisesRun } from '../../../src/cli/simulate/promises-run.ts';
 import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/linear.ts';
 import { samplesOf } from '../../../src/simulate/plan/halving.ts';
-import { conversationLoad, type PlannedLoad, traceLoad } from '../../../src/simulate/plan/load.ts';
+import {
+  conversationLoad,
+  type Draws,
+  type PlannedLoad,
+  traceLoad,
+} from '../../../src/simulate/plan/load.ts';
 import type { Search, Space } from '../../../src/simulate/plan/space.ts';
 import {
   type Slo,
@@ -72,6 +77,9 @@ export function drawnLoad(requests: number, { turns = 1, thinkMs = 0, outputToke
     thinkMs,
   );
 }
+
+/** For a load that draws nothing, as a trace's. */
+export const NOTHING_DRAWN: Draws = { seed: 0, seeds: 1, countsFrom: 0 };
 
 export const roundRobin = { name: 'round-robin', parameters: {} };
 

@@ -99,10 +99,10 @@ describe('the fewest engines', () => {
   it('are for the full rate if conversations last long, not for the lower rate at first', async () => {
     // Each of six turns takes P at least 100 ms, and two seconds pass between them: at first, 3.3 of 20 a second arrive.
     const rate = 20;
-    const search = searchOf(drawnLoad(1600, { turns: 6, thinkMs: 2000 }), slo(1000), {}, 100);
+    const search = searchOf(drawnLoad(1600, { turns: 6, thinkMs: 2000 }), slo(1000), {}, 200);
     const { chosen } = await fewestEngines(search, rate);
     expect(chosen!.candidate.prefill).toBeGreaterThanOrEqual((rate * SERVICE_MS) / 1000);
-    expect((1000 * chosen!.counted) / chosen!.countedMs).toBeGreaterThan(0.8 * rate);
+    expect((1000 * chosen!.counted) / chosen!.countedMs).toBeGreaterThan(0.9 * rate);
     expect(chosen!.withWarmUp).toBeGreaterThan(2 * chosen!.sample);
   });
 });
