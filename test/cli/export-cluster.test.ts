@@ -24,6 +24,12 @@ const ALIKE = {
 /** Engines that do both, alone or alongside a roleset of P and D. */
 const COMBINED = { rolesets: [{ both: 2 }] };
 const BESIDE = { rolesets: [{ prefill: 1, decode: 1 }, { both: 1 }] };
+const UNLIKE = {
+  rolesets: [
+    { name: 'short', prefill: 1, decode: 1 },
+    { name: 'long', prefill: [{ blocks: 500 }, { prefixCaching: false }], decode: 1 },
+  ],
+};
 const ODD = {
   rolesets: [
     { name: 'a\nmv b c', prefill: 1, decode: 1 },
@@ -33,6 +39,7 @@ const ODD = {
 const FILES = {
   'odd.json': JSON.stringify(ODD),
   'fleet.json': JSON.stringify(FLEET),
+  'unlike.json': JSON.stringify(UNLIKE),
   'alike.json': JSON.stringify(ALIKE),
   'combined.json': JSON.stringify(COMBINED),
   'beside.json': JSON.stringify(BESIDE),
@@ -357,6 +364,25 @@ describe('export sglang', () => {
     expect(text).toContain('--disaggregation-bootstrap-port 8999');
   });
 
+  it('launches each engine by its name and with its own settings', async () => {
+    for (const mode of ['pooled', 'replica']) {
+      const { text } = await exported('sglang', ['--fleet', 'unlike.json', '--mode-of-fleet', mode]);
+      const launched = [...text.matchAll(/^# (\S+-\d) of .*\n((?:.+\n)+)/gm)].map(([, name, command]) => [
+        name,
+        /--max-total-tokens (\d+)/.exec(command!)?.[1] ?? null,
+        command!.includes('--disable-radix-cache'),
+      ]);
+      expect(launched.toSorted()).toEqual([
+        ['decode-0', null, false],
+        ['decode-1', null, false],
+        ['prefill-0', null, false],
+        ['prefill-1', String(500 * 16), false],
+        ['prefill-2', null, true],
+      ]);
+      expect(text).not.toMatch(/must be equal|use the settings of/);
+    }
+  });
+
   it('keeps a name with a line break inside its comment', async () => {
     const names = ['--served-model-name', 'x\nmv d e,y'];
     const { text } = await exported('sglang', [
@@ -390,6 +416,9 @@ describe('limits of exports', () => {
       'conditionalDisagg isl_or_load is omitted, so P prefills everything',
     ],
     ['sglang', ['--mode', 'bidirectional'], 'SGLang only hands KV over from P to D'],
+    ['aibrix', ['--fleet', 'unlike.json'], 'all use the settings of prefill-1'],
+    ['llm-d', ['--fleet', 'unlike.json'], 'Engines of one role differ between rolesets'],
+    ['dynamo', ['--fleet', 'unlike.json'], 'Engines of one role differ between rolesets'],
     ['aibrix', ['--link', '10gbe'], 'Modelled links are not exported'],
     ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D only within a roleset'],
     ['aibrix', ['--fleet', 'fleet.json'], 'Engines of one role differ between rolesets'],

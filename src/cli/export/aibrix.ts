@@ -68,6 +68,7 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
     'For AIBrix of August 2026: kubectl apply -f each file.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.unequal,
     ...routingRemarks(plan),
     ...poolingRemarks(plan),
   ];
@@ -93,7 +94,9 @@ function stormsOf({ name, rolesets, replicaMode }: ClusterPlan): Storm[] {
   if (!replicaMode) return [{ name, roleset: pooled(rolesets), replicas: 1 }];
   const kinds = new Map<string, PlannedRoleset[]>();
   for (const roleset of rolesets) {
-    const kind = JSON.stringify([roleset.roles, roleset.promptTokens]);
+    const kind = JSON.stringify([roleset.roles, roleset.promptTokens], (key, value) =>
+      key === 'engines' ? undefined : value,
+    );
     kinds.set(kind, [...(kinds.get(kind) ?? []), roleset]);
   }
   return [...kinds.values()].map((alike, i) => ({

@@ -5,6 +5,7 @@ import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
+  lostByLikeness,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
@@ -34,8 +35,10 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     'For the Dynamo operator with nvidia.com/v1beta1 (1.3): kubectl apply -f this file.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.unequal,
     ...lostAutoscaler(plan),
     ...rolesetNotes(plan, graphs.length, 'graph per roleset, each with its own frontend', 'Dynamo'),
+    ...(plan.replicaMode ? [] : lostByLikeness(plan.rolesets)),
     ...(mode === undefined
       ? [`Routing policy ${plan.routing.name} does not exist in Dynamo; this export uses its KV router.`]
       : []),

@@ -7,6 +7,7 @@ import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
+  lostByLikeness,
   lostByPooling,
   type PlannedRole,
   type PlannedRoleset,
@@ -32,8 +33,10 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
     'For llm-d-modelservice 0.4.12: helm install … -f values.yaml',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.unequal,
     ...lostAutoscaler(plan),
     ...lostByPooling(plan, 'llm-d'),
+    ...lostByLikeness(plan.rolesets),
     ...(both
       ? [
           `Omitted: ${plural(both.replicas, 'engine')} for both roles; in llm-d, D itself prefills what its decider leaves to it.`,

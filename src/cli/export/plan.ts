@@ -8,7 +8,6 @@ import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
 import { readParameters } from '../../router/policies/registry.ts';
-import { sumOf } from '../../sum.ts';
 import { keysOf } from '../options/unused-options.ts';
 import {
   carriedOfStore,
@@ -23,8 +22,14 @@ import {
 export type PlanRole = 'prefill' | 'decode' | 'both';
 export const PLAN_ROLES: readonly PlanRole[] = ['prefill', 'decode', 'both'];
 
-export interface PlannedRole {
+/** Engines of a role. For targets whose replicas are equal, with the settings of the first. */
+export interface PlannedRole extends EngineSettings {
   replicas: number;
+  /** Each with its own settings. */
+  engines: readonly (EngineSettings & { name: string })[];
+}
+
+interface EngineSettings {
   /** KV blocks per engine; null: as many as the GPU can hold. */
   blocks: number | null;
   prefixCaching: boolean;
@@ -70,6 +75,8 @@ export interface ClusterPlan {
   } | null;
   /** Notes about what no target can express. */
   notes: readonly string[];
+  /** Notes for targets whose replicas must be equal. */
+  unequal: readonly string[];
 }
 
 const VLLM_ONLY: readonly RunKey[] = ['allFullKv', 'kvCacheMetrics', 'kvTransferConfig', 'loadFailurePolicy'];
@@ -99,7 +106,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
   const model = vllmModel(config.model);
   // Object names and labels must not contain slashes.
   const [servedName = model.split('/').at(-1)!] = servedNames(config);
-  const { rolesets, notes } = rolesetsOf(config, options);
+  const { rolesets, notes, unequal } = rolesetsOf(config, options);
   const [name] = config.routing;
   return {
     name: objectName(servedName),
@@ -127,6 +134,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
       },
     },
     notes: [...notes, ...notesOf(config)],
+    unequal,
   };
 }
 
@@ -144,33 +152,37 @@ const objectName = (text: string): string =>
 function rolesetsOf(
   config: RunConfig,
   options: ClusterOptions,
-): { rolesets: PlannedRoleset[]; notes: string[] } {
+): Pick<ClusterPlan, 'rolesets' | 'notes' | 'unequal'> {
   const { seats, rolesets } = fleetOf(config);
-  const notes: string[] = [];
+  const unequal: string[] = [];
   const roleOf = (seat: Seat): PlanRole => (seat.combined ? 'both' : seat.role);
   const planned = rolesets.map(({ name, min, max }): PlannedRoleset => {
     const roles: Partial<Record<PlanRole, PlannedRole>> = {};
     for (const role of PLAN_ROLES) {
-      const engines = seats.filter((seat) => seat.roleset === name && roleOf(seat) === role);
-      const [first] = engines;
-      if (!first) continue;
-      if (engines.some(({ own }) => JSON.stringify(own) !== JSON.stringify(first.own)))
-        notes.push(
-          `The ${role} engines of roleset ${name} differ in blocks or prefix caching. Replicas must be equal, so all use the settings of ${first.name}.`,
-        );
       const general = role === 'prefill' ? config.pBlocks : config.dBlocks;
       const { enablePrefixCaching } = options[role === 'prefill' ? 'prefill' : 'decode'];
-      roles[role] = {
-        replicas: engines.length,
-        blocks: first.own.numBlocks ?? general,
-        prefixCaching: first.own.enablePrefixCaching ?? enablePrefixCaching,
-      };
+      const engines = seats
+        .filter((seat) => seat.roleset === name && roleOf(seat) === role)
+        .map((seat) => ({
+          name: seat.name,
+          blocks: seat.own.numBlocks ?? general,
+          prefixCaching: seat.own.enablePrefixCaching ?? enablePrefixCaching,
+        }));
+      const [first] = engines;
+      if (!first) continue;
+      const { blocks, prefixCaching } = first;
+      if (engines.some((each) => each.blocks !== blocks || each.prefixCaching !== prefixCaching))
+        unequal.push(
+          `The ${role} engines of roleset ${name} differ in blocks or prefix caching. Replicas must be equal, so all use the settings of ${first.name}.`,
+        );
+      roles[role] = { replicas: engines.length, blocks, prefixCaching, engines };
     }
     return { name, roles, promptTokens: { min, max } };
   });
-  if (seats.some(({ node }) => node !== null))
-    notes.push('Nodes of engines: use node selectors or affinities, which depend on your cluster.');
-  return { rolesets: planned, notes };
+  const notes = seats.some(({ node }) => node !== null)
+    ? ['Nodes of engines: use node selectors or affinities, which depend on your cluster.']
+    : [];
+  return { rolesets: planned, notes, unequal };
 }
 
 function notesOf(config: RunConfig): string[] {
@@ -226,7 +238,9 @@ export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   for (const role of PLAN_ROLES) {
     const some = rolesets.flatMap((one) => one.roles[role] ?? []);
     const [first] = some;
-    if (first) roles[role] = { ...first, replicas: sumOf(some, ({ replicas }) => replicas) };
+    if (!first) continue;
+    const engines = some.flatMap((one) => one.engines);
+    roles[role] = { ...first, replicas: engines.length, engines };
   }
   return { name: 'all', roles, promptTokens: { min: 0, max: null } };
 }
@@ -236,7 +250,7 @@ export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
   const differ = PLAN_ROLES.some((role) => {
     const kinds = rolesets
       .flatMap(({ roles }) => roles[role] ?? [])
-      .map(({ replicas: _, ...own }) => JSON.stringify(own));
+      .map(({ blocks, prefixCaching }) => JSON.stringify({ blocks, prefixCaching }));
     return new Set(kinds).size > 1;
   });
   return differ ? ['Engines of one role differ between rolesets: all use the settings of the first.'] : [];
@@ -256,7 +270,6 @@ export function lostByPooling({ rolesets, replicaMode }: ClusterPlan, system: st
   return [
     ...(replicaMode ? [`Replica mode: ${system} has no rolesets; any P may serve any D.`] : []),
     ...(bounded ? [`Prompt lengths by roleset: ${system} has no such bounds.`] : []),
-    ...lostByLikeness(rolesets),
   ];
 }
 

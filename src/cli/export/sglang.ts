@@ -62,14 +62,14 @@ function groupLines(
     decode: [],
   };
   const engines = (['prefill', 'decode'] as const).flatMap((role) =>
-    Array.from({ length: roles[role]?.replicas ?? 0 }, (_, i) => {
+    (roles[role]?.engines ?? []).map((engine) => {
       const place = launched.engines++;
       const port = FIRST_ENGINE_PORT + place;
       const bootstrap = FIRST_BOOTSTRAP_PORT + place;
       urls[role].push({ url: `http://localhost:${port}`, bootstrap });
-      const argv = engineCommand(plan, role, roles[role]!, port, bootstrap);
+      const argv = engineCommand(plan, role, engine, port, bootstrap);
       return [
-        comment(`${role}-${i} of ${name}`),
+        comment(`${engine.name} of ${name}`),
         commandText({ CUDA_VISIBLE_DEVICES: String(place) }, argv),
         '',
       ];
@@ -86,7 +86,7 @@ function groupLines(
 function engineCommand(
   plan: ClusterPlan,
   role: 'prefill' | 'decode',
-  { blocks, prefixCaching }: PlannedRole,
+  { blocks, prefixCaching }: PlannedRole['engines'][number],
   port: number,
   bootstrap: number,
 ): string[] {
