@@ -158,6 +158,18 @@ describe('the commands of a plan', () => {
     });
   });
 
+  it('suggest a model in whose context the longest conversation fits', () => {
+    const suggested = (tokens: number) => {
+      const asking = { ...noFile, longest: tokens };
+      const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model: 'tiny' }), asking);
+      return modelNote({ commands, model: 'tiny' });
+    };
+    expect(suggested(900)).toMatch(/such as smollm2-135m\.$/);
+    expect(suggested(32_768)).toMatch(/such as gemma-3-270m\.$/);
+    expect(suggested(123_783)).toMatch(/such as llama-3.2-1b\.$/);
+    expect(suggested(200_000)).toMatch(/with a context of at least 200,000 tokens\.$/);
+  });
+
   it('give engines the settings of the simulation, and those of the device', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const workloadOptions = ['w.json', '--arrival-rate', '2'];

@@ -1,7 +1,9 @@
 /** Shell commands that use a planned fleet. */
 import { isUnusual, type RunConfig, type RunKey, reportedSettings, switchName } from '../../config/run.ts';
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
+import { formatCount } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
+import { countParameters, presetArchitecture, presetNames } from '../../model/architecture/presets.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
@@ -12,10 +14,24 @@ import type { OnEngines, PlanWorkload } from './workload.ts';
 const MODEL = 'MODEL';
 
 /** Explains the placeholder; null if no command contains it. */
-export const modelNote = ({ commands, model }: Pick<PlanReport, 'commands' | 'model'>): string | null =>
-  commands.some((command) => command.endsWith(` ${MODEL}`))
-    ? `${MODEL}: ${model} has random weights and exists only in kvferry; a cluster needs a model that vLLM can load, such as qwen2.5-0.5b.`
-    : null;
+export function modelNote({ commands, model }: Pick<PlanReport, 'commands' | 'model'>): string | null {
+  const exporting = commands.find((command) => command.endsWith(` ${MODEL}`));
+  if (exporting === undefined) return null;
+  const [, given] = / --max-model-len (\d+)/.exec(exporting) ?? [];
+  const context = Number(given ?? DEFAULT_MAX_MODEL_LEN);
+  const fits = smallestOfVllm(context);
+  return `${MODEL}: ${model} has random weights and exists only in kvferry; a cluster needs a model that vLLM can load, ${fits === null ? `with a context of at least ${formatCount(context)} tokens` : `such as ${fits}`}.`;
+}
+
+/** The smallest preset that vLLM can load and that goes up to `context` tokens; null: there is none. */
+function smallestOfVllm(context: number): string | null {
+  const fitting = presetNames
+    .filter((name) => !isHereOnly(name))
+    .map((name) => presetArchitecture(name))
+    .filter(({ maxModelLen }) => maxModelLen >= context)
+    .toSorted((a, b) => countParameters(a) - countParameters(b));
+  return fitting[0]?.name ?? null;
+}
 
 type Chosen = Pick<
   PlanRow,
