@@ -38,3 +38,12 @@ it('the library example in docs/using.md compiles, runs and prints an answer', a
   const { stdout } = await run(process.execPath, [example.replace('.mts', '.mjs')]);
   expect(stdout).toMatch(/\S[\s\S]*\n {"?/);
 });
+
+it('starts engines for a program that is not a file, which needs --input-type', async () => {
+  const program = `import { createCluster } from 'kvferry';
+    const cluster = await createCluster({ model: 'nano' });
+    console.log(cluster.mode);
+    await cluster.close();`;
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
+  expect(stdout).toBe('bidirectional\n');
+});

@@ -109,9 +109,16 @@ function start(entry: string, name: string): Started {
   return started;
 }
 
+/**
+ * A thread inherits the process's flags. One of them, --input-type, is for a program that is not a file (node -e), and
+ * a thread's entry point is one. Giving the remaining flags is refused if V8's are among them, so none are given then.
+ */
+const fromFile = (options: WorkerOptions): WorkerOptions =>
+  process.execArgv.some((flag) => flag.startsWith('--input-type')) ? { ...options, execArgv: [] } : options;
+
 function newWorker(entry: string, options: WorkerOptions): Worker {
   try {
-    return new Worker(bundled(entry), options);
+    return new Worker(bundled(entry), fromFile(options));
   } catch (error) {
     throw new EngineDeadError(
       `the system starts no more threads for this program (${messageOf(error)}): raise the limit (ulimit -u, a container's pids), or start fewer engines`,
