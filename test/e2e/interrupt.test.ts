@@ -4,23 +4,42 @@ import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { bundled } from '../../src/platform/node/paths.ts';
 
-it('a second Ctrl-C while engines start ends the program at once, without a crash', async () => {
-  const argv = ['run', '--model', 'nano', '--prefill', '3', '--decode', '3'];
-  const child = spawn(process.execPath, [bundled('kvferry'), ...argv], {
+/** Presses Ctrl-C when stderr has each of the two texts, and resolves when the program has ended. */
+async function interrupted(
+  argv: readonly string[],
+  texts: readonly [string, string],
+  flags: readonly string[] = [],
+) {
+  const child = spawn(process.execPath, [...flags, bundled('kvferry'), ...argv], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let said = '';
   let pressed = 0;
   child.stderr.on('data', (text) => {
     said += text;
-    for (const [times, told] of ['starting', 'interrupted'].entries())
+    for (const [times, told] of texts.entries())
       if (pressed === times && said.includes(told)) {
         pressed++;
         child.kill('SIGINT');
       }
   });
   const [code, signal] = await once(child, 'close');
+  return { said, pressed, code, signal };
+}
+
+it('a second Ctrl-C while engines start ends the program at once, without a crash', async () => {
+  const argv = ['run', '--model', 'nano', '--prefill', '3', '--decode', '3'];
+  const { said, code, signal } = await interrupted(argv, ['starting', 'interrupted']);
   expect(said).not.toContain('FATAL');
   // 130 if the engines had ended before.
   expect(['SIGINT', 130]).toContain(signal ?? code);
+});
+
+it('a second Ctrl-C gives the terminal its cursor and its line wrapping back, which the bar took', async () => {
+  const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];
+  const terminal = ['--import', 'data:text/javascript,process.stderr.isTTY=true'];
+  const { said, pressed } = await interrupted(argv, ['\x1b[?25l\x1b[?7l', 'interrupted'], terminal);
+  expect(pressed).toBe(2);
+  expect(said.lastIndexOf('\x1b[?25h')).toBeGreaterThan(said.lastIndexOf('\x1b[?25l'));
+  expect(said.lastIndexOf('\x1b[?7h')).toBeGreaterThan(said.lastIndexOf('\x1b[?7l'));
 });

@@ -75,6 +75,8 @@ export async function nodeDeps(): Promise<CliDeps> {
     // process.exit() would stop the engines' threads first, and one that is creating its device's resources then aborts the
     // process. A shell reports this signal as exit code 130.
     exitNow() {
+      // A bar may have hidden the cursor and turned line wrapping off.
+      if (process.stderr.isTTY) process.stderr.write('\x1b[?25h\x1b[?7h\n');
       process.removeAllListeners('SIGINT');
       process.kill(process.pid, 'SIGINT');
       // The kernel spares a container's first process from its own signals.
