@@ -148,12 +148,16 @@ export function didYouMean(found: unknown, known: readonly string[]): string {
 export function nearest(found: unknown, known: readonly string[]): string | null {
   if (typeof found !== 'string' || found === '' || known.length === 0) return null;
   const word = found.toLowerCase();
-  const candidate = closest(word, [...known]);
+  // Two swapped letters are two edits, so a shorter word may seem closer.
+  const sameLetters = known.find((each) => sorted(each.toLowerCase()) === sorted(word));
+  const candidate = sameLetters ?? closest(word, [...known]);
   const isPart =
     candidate.length > 2 &&
     (word.includes(candidate.toLowerCase()) || candidate.toLowerCase().includes(word));
   return isPart || levenshteinShare(word, candidate.toLowerCase()) <= 0.4 ? candidate : null;
 }
+
+const sorted = (word: string): string => [...word].sort().join('');
 
 function levenshteinShare(a: string, b: string): number {
   return distance(a, b) / Math.max(a.length, b.length);

@@ -102,6 +102,7 @@ describe('parseRunConfig refuses with one sentence', () => {
   test.each([
     [{ treshold: 5 }, "there is no setting 'treshold': did you mean 'threshold'?"],
     [{ 'block-size': 16 }, "there is no setting 'block-size': did you mean 'blockSize'?"],
+    [{ modle: 'nano' }, "there is no setting 'modle': did you mean 'model'?"],
     [{ zzzzzzzz: 5 }, "there is no setting 'zzzzzzzz'; --help lists them"],
     [
       { threshold: -5 },
