@@ -122,6 +122,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
       policy = await buildPolicy(options, this.#info.model.blockBytes);
       // Another change, or an engine that joined or left, was completed meanwhile; start from that.
     } while (this.#options !== before);
+    this.members.checkOpen();
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before changing settings');
     if (this.#active > 0)

@@ -64,6 +64,11 @@ export class Membership<E extends Member = ThreadEngine> {
     return this.#scaling;
   }
 
+  /** Throws RequestError after close(). */
+  checkOpen(): void {
+    if (this.#closed) throw new RequestError('the cluster is closed: start another');
+  }
+
   isLeaving(engine: E): boolean {
     return this.#leaving.has(engine);
   }
@@ -80,6 +85,7 @@ export class Membership<E extends Member = ThreadEngine> {
    * Engines that had joined before the error stay.
    */
   async scale(target: ScaleTarget, rule: DrainRule): Promise<ScaleReport> {
+    this.checkOpen();
     if (this.#scaling) throw new ConflictError('the fleet is being scaled: wait until that is done');
     this.#scaling = true;
     try {

@@ -3,6 +3,7 @@ import { unmeasured } from '../config/arithmetic.ts';
 import { HANDOVERS, LOAD_FAILURE_POLICIES } from '../config/cluster-schema.ts';
 import { usesStore } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { didYouMean } from '../config/fields.ts';
 import { MODES, type Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
@@ -174,6 +175,26 @@ function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart[
   return (fault.engine === role) === atReader ? fault.kind : null;
 }
 
+/** All that a change can name. */
+const CHANGEABLE: Readonly<Record<keyof PolicyChange, true>> = {
+  mode: true,
+  recomputeThreshold: true,
+  prefixCaching: true,
+  prefillBlocks: true,
+  decodeBlocks: true,
+  tokenCheck: true,
+  allFullKv: true,
+  loadFailurePolicy: true,
+  decoderTtlMs: true,
+  drain: true,
+  link: true,
+  handover: true,
+  routing: true,
+  signalAgeMs: true,
+  connector: true,
+  costProfile: true,
+};
+
 const WORDS = { mode: MODES, handover: HANDOVERS, loadFailurePolicy: LOAD_FAILURE_POLICIES } as const;
 const NUMBERS = {
   recomputeThreshold: 'tokens',
@@ -181,8 +202,16 @@ const NUMBERS = {
   signalAgeMs: 'milliseconds',
 } as const;
 
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
 /** Checked at run time because an untyped program could otherwise measure a mode other than the one it names. */
 function checkValues(change: PolicyChange): void {
+  const known = Object.keys(CHANGEABLE);
+  const unknown = Object.keys(change).find((key) => !known.includes(key));
+  if (unknown !== undefined)
+    throw new ConfigError(
+      `configure() changes no setting '${unknown}': wanted some of ${known.join(', ')}${didYouMean(unknown, known)}`,
+    );
   for (const [key, words] of Object.entries(WORDS)) {
     const value: string | undefined = change[key as keyof typeof WORDS];
     if (value !== undefined && !(words as readonly string[]).includes(value))
@@ -193,6 +222,12 @@ function checkValues(change: PolicyChange): void {
     if (value !== undefined && !(value >= 0))
       throw new ConfigError(`${key} is ${value}: wanted ${unit}, 0 or more`);
   }
+  const { routing } = change;
+  // createCluster takes a routing's name, and its parameters apart from it.
+  if (routing !== undefined && !(typeof routing?.name === 'string' && isRecord(routing.parameters)))
+    throw new ConfigError(
+      `the routing is ${JSON.stringify(routing)}: wanted a name and parameters, such as {"name": "llm-d", "parameters": {}}`,
+    );
 }
 
 /**

@@ -223,7 +223,7 @@ export interface Cluster {
   /**
    * Changes settings between turns: releases every hold, resets the caches, asserts that only the null block is in
    * use, and continues with the new settings. Throws RequestError while turns are under way or the fleet is being
-   * scaled, and ConfigError for an invalid value or more blocks than there are.
+   * scaled, and ConfigError for an unknown key, an invalid value or more blocks than there are.
    */
   configure(change: PolicyChange): Promise<void>;
   /** configure({ mode }). */
@@ -303,6 +303,6 @@ export interface Cluster {
    * request that ended.
    */
   onWaiting(listener: (requestId: string, reason: string) => void): () => void;
-  /** Ends all engines and the store. */
+  /** Ends all engines and the store. Then generate() throws EngineDeadError; configure() and scale(), RequestError. */
   close(): Promise<void>;
 }

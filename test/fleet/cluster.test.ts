@@ -1,7 +1,7 @@
 /** A cluster whose engine threads are fakes that only reply to calls. */
 import { expect, test, vi } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
-import { EngineDeadError } from '../../src/errors.ts';
+import { EngineDeadError, RequestError } from '../../src/errors.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../src/fleet/types.ts';
@@ -17,6 +17,17 @@ async function started({ platform } = platformOf()): Promise<EngineCluster> {
 test.each([
   [{ link: '10gbe' }, 'the link is "10gbe": wanted null, or bytes per second and latency'],
   [{ link: { name: 'none', bytesPerSecond: 0, latencyMs: 0 } }, 'the link is {"name":"none"'],
+  [
+    { routing: 'llm-d' },
+    'the routing is "llm-d": wanted a name and parameters, such as {"name": "llm-d", "parameters": {}}',
+  ],
+  [{ routing: { name: 'llm-d' } }, 'the routing is {"name":"llm-d"}: wanted a name and parameters'],
+  [{ routing: { name: 'llmd', parameters: {} } }, 'there is no routing policy llmd (did you mean llm-d?)'],
+  [
+    { treshold: 0 },
+    "configure() changes no setting 'treshold': wanted some of mode, recomputeThreshold, prefixCaching",
+  ],
+  [{ prefixCache: true }, 'costProfile (did you mean prefixCaching?)'],
   [{ recomputeThreshold: Number.NaN }, 'recomputeThreshold is NaN: wanted tokens, 0 or more'],
   [{ decoderTtlMs: Number.NaN }, 'decoderTtlMs is NaN: wanted milliseconds, 0 or more'],
   [{ handover: 'push' }, "there is no handover 'push': wanted one of pull, streamed"],
@@ -27,6 +38,19 @@ test.each([
   await expect(cluster.configure(change as PolicyChange)).rejects.toThrow(message);
   expect(cluster.settings).toBe(before);
   await cluster.close();
+});
+
+test('a closed cluster refuses turns, changes of settings and scaling', async () => {
+  const cluster = await started();
+  await cluster.close();
+  const turn = async () => {
+    for await (const _ of cluster.generate({ conversationId: 'a', promptTokenIds: [1] }));
+  };
+  await expect(turn()).rejects.toThrow(EngineDeadError);
+  const closed = new RequestError('the cluster is closed: start another');
+  await expect(cluster.configure({ recomputeThreshold: 0 })).rejects.toThrow(closed);
+  await expect(cluster.setMode('monolithic')).rejects.toThrow(closed);
+  await expect(cluster.scale({ prefill: 2 })).rejects.toThrow(closed);
 });
 
 test('concurrent settings changes are all applied, including those that load a policy', async () => {
