@@ -14,6 +14,8 @@ import { withProbes } from './platform/node/cached-probes.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
 export type { Mode } from './config/modes.ts';
+export type { RoutingChoice } from './config/routing.ts';
+export type { RunConfigInput } from './config/run.ts';
 export type { SamplingParams } from './engine/types.ts';
 export {
   AdapterError,
@@ -29,10 +31,16 @@ export {
   RoutingError,
   TransferError,
 } from './errors.ts';
+export type { CacheEventBatch, ClusterNotice } from './fleet/notices.ts';
 export type * from './fleet/scale-report.ts';
 export type * from './fleet/types.ts';
+export type { EngineStats } from './host/engine-report.ts';
+export type { TimingMode } from './measure/spans/profile.ts';
 export type { Span } from './measure/spans/spans.ts';
+export type { DrainRule } from './router/scaling/drain.ts';
+export type { ScaleTarget } from './router/scaling/plan.ts';
 export type * from './router/turn-types.ts';
+export type { LinkSpec } from './transport/link.ts';
 
 /**
  * Starts one prefill and one decode engine, or as many of each as `prefill` and `decode` say, or a whole `fleet`. Each

@@ -11,25 +11,46 @@ const run = promisify(execFile);
 /** Within the package, where `kvferry` resolves to the exports of `package.json`: the built library and its types. */
 let folder: string;
 let example: string;
+let typed: string;
+
+/** Each value is one that the library accepts, and each type one that its interface names. */
+const TYPED = `import type {
+  CacheEventBatch, ClusterNotice, DrainRule, EngineStats, LinkSpec, PolicyChange, RoutingChoice, RunConfigInput,
+  ScaleTarget, TimingMode,
+} from 'kvferry';
+
+export const settings: RunConfigInput[] = [
+  { mode: 'bidirectional', routing: 'llm-d', fleet: { rolesets: [{ prefill: 2, decode: [{ blocks: 64 }] }] } },
+  { mode: ['unidirectional', 'bidirectional'], routing: ['llm-d'], context: 64, fleet: null },
+];
+export interface Used {
+  link: LinkSpec; drain: DrainRule; target: ScaleTarget; stats: EngineStats; timing: TimingMode;
+  onNotice: (notice: ClusterNotice) => void; onCacheEvent: (batch: CacheEventBatch) => void;
+}
+const routing: RoutingChoice = { name: 'llm-d', parameters: {} };
+export const change: PolicyChange = { routing };
+`;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(root, 'dist', 'example-'));
   const page = await readFile(path.join(root, 'docs', 'using.md'), 'utf8');
   const [, code] = /## As a library\n\n```ts\n([\s\S]+?)```/.exec(page)!;
   example = path.join(folder, 'example.mts');
   await writeFile(example, code!);
+  typed = path.join(folder, 'typed.mts');
+  await writeFile(typed, TYPED);
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-const compile = (options: readonly string[]) =>
+const compile = (options: readonly string[], files = [example]) =>
   run(path.join(root, 'node_modules', '.bin', 'tsc'), [
-    ...['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, example],
+    ...['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, ...files],
   ]);
 
 /** Without browser types, which the library's types must not need. */
 it("the library's types pass a strict compiler, including those they import", async () => {
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--noEmit'];
   const here = ['--lib', 'es2022', '--types', 'node'];
-  const told = await compile([...strict, ...here]).catch((error) => error);
+  const told = await compile([...strict, ...here], [example, typed]).catch((error) => error);
   expect(told.stdout).toBe('');
 });
 

@@ -32,7 +32,7 @@ const wantedEngines = `a number of engines up to ${MOST_ENGINES}, or a list with
 const engines = () =>
   z
     .preprocess(
-      (given) =>
+      (given: number | z.input<typeof oneEngine>[]) =>
         typeof given === 'number' && Number.isInteger(given) && given >= 0 && given <= MOST_ENGINES
           ? Array.from({ length: given }, () => ({}))
           : given,
@@ -82,6 +82,8 @@ export const fleetFileSchema = z.strictObject(
   { error: wantedFleet },
 );
 export type FleetFile = z.infer<typeof fleetFileSchema>;
+/** As users write it, without the defaults. */
+export type FleetFileInput = z.input<typeof fleetFileSchema>;
 
 const engineCount = () =>
   wholeNumber(`a whole number of engines from 1 to ${MOST_ENGINES}`, { min: 1, max: MOST_ENGINES }).default(

@@ -20,7 +20,7 @@ import {
   wholeNumber,
   wholeNumbers,
 } from './fields.ts';
-import { fleet } from './fleet-schema.ts';
+import { type FleetFileInput, fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
 import { planning } from './plan-schema.ts';
 import { explaining, routing } from './routing.ts';
@@ -301,7 +301,12 @@ export const reportedSettings = (config: RunConfig): RunConfig => ({
 });
 
 /** A partial configuration, as callers pass it. */
-export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };
+export type RunConfigInput = {
+  readonly [K in RunKey]?: (K extends 'fleet' ? FleetFileInput | null : OneOrMore<RunConfig[K]>) | undefined;
+};
+
+/** A list with one value may be given as that value. */
+type OneOrMore<T> = T extends readonly (infer Each)[] ? Each | readonly Each[] : T;
 
 export const runKeys = Object.keys(runConfigSchema.shape) as readonly RunKey[];
 
