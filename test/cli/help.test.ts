@@ -25,6 +25,15 @@ describe('help', () => {
     expect(specs.size).toBeGreaterThan(10);
   });
 
+  test.each([[['help', 'rum']], [['rum', '--help']]])(
+    'of a command that does not exist is an error: %j',
+    async (words) => {
+      const world = fakeWorld();
+      expect(await main(words, world.deps)).toBe(2);
+      expect(world.err()).toMatch(/^kvferry: there is no command 'rum': .* \(did you mean run\?\)\n$/);
+    },
+  );
+
   test.each([[[]], [['simulate']]])('is also printed by the help command: help %j', async (words) => {
     const world = fakeWorld();
     expect(await main(['help', ...words], world.deps)).toBe(0);

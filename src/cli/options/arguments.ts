@@ -80,6 +80,7 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
   const cli = describe(specs);
   const { args, options } = cli.parse(['node', 'kvferry', ...shielded.argv], { run: false });
   const command = cli.matchedCommand;
+  if (options.help && !command && args[0] !== undefined) throw unknownCommand(args[0], specs);
   if (options.help) return { kind: 'help', text: helpText(command ?? null, specs), requested: true };
   if (options.version) return { kind: 'version' };
   if (!command) {
