@@ -217,6 +217,15 @@ describe('the command line', () => {
     expect(world.err()).toContain('--json has no effect on export tokenizer');
   });
 
+  test('export config with --json FILE prints the setting and says that it writes no file', async () => {
+    const world = fakeWorld();
+    expect(await main(['export', 'config', '--json', 'x.json'], world.deps)).toBe(0);
+    expect(JSON.parse(world.out())).toMatchObject({ json: 'x.json' });
+    expect(world.err()).toBe(
+      'export config prints to stdout, --json x.json as one of the settings: use > FILE for a file\n',
+    );
+  });
+
   test('prints a valid config file for export config', async () => {
     const world = fakeWorld();
     expect(await main(['export', 'config', '--model', 'tiny', '--ttl', '5'], world.deps)).toBe(0);

@@ -75,6 +75,10 @@ async function exportCommand(
     if (dir !== undefined)
       throw new ConfigError(`export config prints to stdout: leave '${dir}' out, and use > FILE`);
     deps.stdout.write(`${JSON.stringify(reportedSettings(config), null, 2)}\n`);
+    if (given.has('json') && typeof config.json === 'string')
+      deps.stderr.write(
+        `export config prints to stdout, --json ${config.json} as one of the settings: use > FILE for a file\n`,
+      );
     return EXIT.good;
   }
   if (what === 'vllm') {
