@@ -3,6 +3,7 @@
  * over them. How a turn passes through the engines is up to the router (src/router).
  */
 
+import { PULL_POLICIES } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
@@ -150,6 +151,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     if (this.#changing > 0) throw new RequestError('settings are being changed: wait until that is done');
+    const { pull } = request;
+    if (pull && !PULL_POLICIES.includes(pull))
+      throw new RequestError(`pull is '${pull}': wanted one of ${PULL_POLICIES.join(', ')}`);
     this.#active++;
     let leave = (): void => {};
     try {

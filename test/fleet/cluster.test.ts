@@ -40,6 +40,18 @@ test.each([
   await cluster.close();
 });
 
+test('generate() refuses a way of pulling that there is not, from an untyped caller', async () => {
+  const cluster = await started();
+  const turn = async () => {
+    const request = { conversationId: 'a', promptTokenIds: [1], pull: 'sometimes' as 'always' };
+    for await (const _ of cluster.generate(request));
+  };
+  await expect(turn()).rejects.toThrow(
+    new RequestError("pull is 'sometimes': wanted one of threshold, cost-aware, always, never"),
+  );
+  await cluster.close();
+});
+
 test('a closed cluster refuses turns, changes of settings and scaling', async () => {
   const cluster = await started();
   await cluster.close();
