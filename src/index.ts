@@ -56,11 +56,11 @@ export type { LinkSpec } from './transport/link.ts';
  */
 export async function createCluster(settings: RunConfigInput = {}): Promise<Cluster> {
   const config = parseRunConfig(settings);
-  refuseIdleProfile(config);
+  refuseIdleProfile(config, quoted);
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
   const profile = config.pullPolicy === 'cost-aware' ? await readProfile(config.costProfile) : null;
-  const options = clusterOptions(config, architecture, adapter.software);
+  const options = clusterOptions(config, architecture, adapter.software, quoted);
   const scaling = autoscaleChoice(config);
   const cluster = await withProbes(() => EngineCluster.start(nodePlatform, options));
   try {
@@ -75,6 +75,8 @@ export async function createCluster(settings: RunConfigInput = {}): Promise<Clus
     throw error;
   }
 }
+
+const quoted = (key: string): string => `'${key}'`;
 
 async function readProfile(file: string | null): Promise<CostAwareStart['profile']> {
   if (file === null) return null;

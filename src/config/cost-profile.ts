@@ -129,17 +129,15 @@ export function parseCostProfile(text: string, source: string): CostProfile {
   throw new ConfigError(`${source} cannot be used: ${path.join('.') || 'it'}: ${message}; ${again}`);
 }
 
-/** Throws ConfigError if a profile is given but would not be used. */
-export function refuseIdleProfile({
-  pullPolicy,
-  costProfile,
-}: {
-  pullPolicy: 'threshold' | 'cost-aware';
-  costProfile: string | null;
-}): void {
+/** Throws ConfigError if a profile is given but would not be used. `label` gives a key as the user wrote it. */
+export function refuseIdleProfile(
+  { pullPolicy, costProfile }: { pullPolicy: 'threshold' | 'cost-aware'; costProfile: string | null },
+  label: (key: string) => string,
+): void {
+  const policy = label('pullPolicy');
   if (pullPolicy === 'threshold' && costProfile !== null)
     throw new ConfigError(
-      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
+      `${label('costProfile')} is given and ${policy} is threshold: give ${policy} cost-aware, or leave the profile out`,
     );
 }
 

@@ -3,7 +3,7 @@ import { AIBRIX_LEAST_BLOCKS, LMCACHE_CHUNK } from '../config/connectors.ts';
 import { offloadingExtraSchema } from '../config/kv-connectors.ts';
 import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
 import type { RoutingChoice } from '../config/routing.ts';
-import type { RunConfig } from '../config/run.ts';
+import { optionName, type RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/architecture/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
@@ -58,16 +58,17 @@ function defaultPools(
 /** Default tokens per step. A software adapter needs seconds for 2,048 rows, too long for other requests to wait. */
 export const rowsAStep = (software: boolean): number => (software ? 256 : 2048);
 
-/** Throws ConfigError. */
+/** `label` gives a key as the user wrote it, for messages. Throws ConfigError. */
 export function clusterOptions(
   config: RunConfig,
   architecture: Architecture,
   software: boolean,
+  label: (key: string) => string = optionName,
 ): ClusterOptions {
   const maxModelLen = config.maxModelLen ?? Math.min(architecture.maxModelLen, DEFAULT_MAX_MODEL_LEN);
   if (maxModelLen > architecture.maxModelLen) {
     throw new ConfigError(
-      `--max-model-len is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give at most that`,
+      `${label('maxModelLen')} is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give at most that`,
     );
   }
   const fleet = fleetOf(config);
@@ -89,7 +90,7 @@ export function clusterOptions(
     maxNumBatchedTokens: config.maxNumBatchedTokens ?? rowsAStep(software),
     maxNumSeqs: config.maxNumSeqs,
     maxModelLen,
-    connector: connector(config),
+    connector: connector(config, label),
     handover: config.handover,
     store: storeOptions(config),
     routing: routingChoice(config, config.routing[0]!),
@@ -149,7 +150,7 @@ export const routingChoice = ({ routingConfig }: RunConfig, name: string): Routi
   parameters: routingConfig ?? {},
 });
 
-function connector(config: RunConfig): ConnectorConfig {
+function connector(config: RunConfig, label: (key: string) => string): ConnectorConfig {
   const transferConfig = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
   const { composition, names, nixl, offloading } = namedConnectors(transferConfig);
   const { blockSize } = config;
@@ -162,7 +163,7 @@ function connector(config: RunConfig): ConnectorConfig {
     chunk.block_size ?? (chunk.blocks_per_chunk ? chunk.blocks_per_chunk * blockSize : usual);
   if (chunkTokens % blockSize !== 0) {
     throw new ConfigError(
-      `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size is ${blockSize}: give a multiple of it`,
+      `block_size in ${label('kvTransferConfig')} is ${chunkTokens} tokens and ${label('blockSize')} is ${blockSize}: give a multiple of it`,
     );
   }
   return {

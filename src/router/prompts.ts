@@ -60,9 +60,9 @@ export class PromptBuilder {
     const continued = conversation && continuesHistory(conversation, request) ? conversation : null;
     if (promptText !== undefined)
       return this.#fromText(promptText, continued, encode, request.addSpecialTokens ?? false);
-    if (!messages || messages.length === 0) {
-      throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
-    }
+    if (!messages)
+      throw new RequestError('a request has no messages, promptTokenIds or promptText: give one of them');
+    if (messages.length === 0) throw new RequestError("a request's messages are empty: give at least one");
     checkLast(messages, end);
     if (continued?.messages) {
       const { historyIds, messages: messagesBefore } = continued;
@@ -97,6 +97,6 @@ export class PromptBuilder {
 export function checkLast(messages: readonly Message[], end: PromptEnd): void {
   if (end !== 'generation_prompt' || messages.at(-1)?.role !== 'assistant') return;
   throw new RequestError(
-    'the conversation ends with the assistant: end it with a message to answer, or set continue_final_message',
+    'the conversation ends with the assistant: end it with a message to answer, or let the answer continue it (continue_final_message; in the library, promptEnd: continue)',
   );
 }

@@ -6,7 +6,7 @@ const { createCluster } = library;
 
 test('createCluster refuses a cost profile if the pull policy does not use one', async () => {
   await expect(createCluster({ model: 'nano', adapter: 'none', costProfile: 'costs.json' })).rejects.toThrow(
-    '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
+    "'costProfile' is given and 'pullPolicy' is threshold: give 'pullPolicy' cost-aware, or leave the profile out",
   );
 });
 

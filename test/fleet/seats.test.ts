@@ -17,6 +17,13 @@ const starts = (settings: object) => {
   return engineSpecs(all).map((spec) => engineStart(all, spec, 1, 'bidirectional'));
 };
 
+test('a length beyond the model is refused by the name that the user wrote', () => {
+  const config = parseRunConfig({ model: 'nano', maxModelLen: 1_000_000 });
+  expect(() => clusterOptions(config, nano, true)).toThrow('--max-model-len is 1000000, but nano goes up to');
+  const quoted = (key: string) => `'${key}'`;
+  expect(() => clusterOptions(config, nano, true, quoted)).toThrow("'maxModelLen' is 1000000, but nano");
+});
+
 test('a fleet given by counts has P before D, each with its own port', () => {
   const all = starts({ prefill: 2, decode: 3 });
   expect(all.map(({ core }) => [core.engineId, core.port])).toEqual([

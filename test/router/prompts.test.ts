@@ -114,8 +114,8 @@ describe('a prompt', () => {
   });
 
   it('is refused if it is missing, of more than one kind, or ends with the assistant', async () => {
-    await expect(build({})).rejects.toThrow('no messages and no promptTokenIds');
-    await expect(build({ messages: [] })).rejects.toThrow('no messages and no promptTokenIds');
+    await expect(build({})).rejects.toThrow('no messages, promptTokenIds or promptText: give one');
+    await expect(build({ messages: [] })).rejects.toThrow('messages are empty: give at least one');
     await expect(build({ messages: [user('a')], promptText: 'a' })).rejects.toThrow('more than one of');
     await expect(build({ messages: [user('a'), assistant('b')] })).rejects.toThrow('ends with the assistant');
   });

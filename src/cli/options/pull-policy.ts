@@ -1,6 +1,6 @@
 /** `--pull-policy` and `--cost-profile`: checked early, applied once engines run. */
 import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../../config/cost-profile.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { CommandContext } from '../deps.ts';
 import type { Progress } from '../output/progress.ts';
@@ -16,7 +16,7 @@ export async function preparePullPolicy(
   { pullPolicy, costProfile, seed }: RunConfig,
   { deps, signal }: CommandContext,
 ): Promise<PullPolicySetting> {
-  refuseIdleProfile({ pullPolicy, costProfile });
+  refuseIdleProfile({ pullPolicy, costProfile }, optionName);
   if (pullPolicy === 'threshold') return { apply: async () => null };
   const profile =
     costProfile === null

@@ -1,6 +1,6 @@
 /** `--pull-policy cost-aware` in a simulation: the initial profile, from a file or derived from the simulation's costs. */
 import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../../config/cost-profile.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { profileOf } from '../../simulate/costs/profile.ts';
@@ -15,7 +15,7 @@ export async function withPullCosts(
   planned: PlannedSimulation,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<PlannedSimulation> {
-  refuseIdleProfile({ pullPolicy, costProfile });
+  refuseIdleProfile({ pullPolicy, costProfile }, optionName);
   if (pullPolicy === 'threshold') return planned;
   const profile =
     costProfile === null

@@ -201,7 +201,7 @@ export class ChatTemplate {
     const kept = [last.content, last.content.trim()].find((content) => rendered.startsWith(before + content));
     if (kept === undefined) {
       throw new RequestError(
-        "the model's chat template rewrites the last message, so it cannot be continued: omit continue_final_message",
+        "the model's chat template rewrites the last message, so it cannot be continued: omit continue_final_message (in the library, promptEnd)",
       );
     }
     return before + kept;
