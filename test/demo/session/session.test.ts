@@ -241,7 +241,7 @@ it('problems of the address are reported over the recording of a browser that ru
   const { state } = await open('#modle=nano&threshold=abc&model=foo');
   expect(state.replay.value?.why).toBe('This browser has no WebGPU.');
   expect(state.notes.value.map(({ message }) => message)).toEqual([
-    "The address sets 'modle', which is not a setting: did you mean mode? The address sets threshold to 'abc': wanted a whole number of tokens, 0 or more.",
+    "The address sets 'modle', which is not a setting: did you mean model? The address sets threshold to 'abc': wanted a whole number of tokens, 0 or more.",
     "There is no model 'foo': there are others. Until then the page uses recall.",
   ]);
 });
