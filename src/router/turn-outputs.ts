@@ -34,7 +34,7 @@ export interface Turn {
   /** Ends the answer where it is, as a stop token would. */
   stopped: AbortSignal | null;
   /** Called as a request is submitted to an engine. */
-  onSubmit?: (engineId: string) => void;
+  onSubmit?: ((engineId: string) => void) | undefined;
 }
 
 /** A plan with its engines. */
@@ -136,8 +136,8 @@ async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): 
   const limits = { maxTokens: 1, minTokens: 0, keepLogits: false };
   const firstTokenOnly: SamplingParams = Object.assign({}, turn.sampling, limits);
   const request = requestOf(turn, 'prefill', firstTokenOnly, params);
-  const neverStopped = Object.assign({}, turn, { stopped: null });
-  for await (const received of requestOutputs(prefill, request, neverStopped, accepted(turn))) {
+  const signals = { signal: turn.signal, stopped: null, onSubmit: turn.onSubmit };
+  for await (const received of requestOutputs(prefill, request, signals, accepted(turn))) {
     if (received.output.finish?.kvTransferParams) return outputOf('prefill', false, received);
   }
   throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);

@@ -11,8 +11,8 @@ export class TurnWatch {
   readonly #request: RouteRequest;
   readonly #acceptedMs: number;
   readonly #coming: TurnsByEngine;
-  /** By the engine's id: ends the turn's being counted as coming there. */
-  readonly #arrive = new Map<string, () => void>();
+  /** Engines that the turn is counted for as coming. */
+  #comesTo: string[] = [];
   #plan: TurnPlan | null = null;
   #prefilled = false;
   #firstToken = false;
@@ -31,7 +31,8 @@ export class TurnWatch {
     this.ended();
     this.#plan = plan;
     this.#prefilled = false;
-    for (const id of enginesOf(plan)) this.#arrive.set(id, this.#coming.enter([id]));
+    this.#comesTo = [...enginesOf(plan)];
+    for (const id of this.#comesTo) this.#coming.add(id);
     const { number, promptTokenIds } = this.#request;
     const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];
     const promptTokens = promptTokenIds.length;
@@ -47,7 +48,10 @@ export class TurnWatch {
 
   /** The engine gets its request of the turn, and counts it from now on. */
   arrives(engineId: string): void {
-    this.#arrive.get(engineId)?.();
+    const i = this.#comesTo.indexOf(engineId);
+    if (i < 0) return;
+    this.#comesTo.splice(i, 1);
+    this.#coming.remove(engineId);
   }
 
   received({ side, output, atMs, transfers }: TurnOutput): void {
@@ -74,8 +78,8 @@ export class TurnWatch {
   ended(): void {
     if (!this.#plan) return;
     this.#plan = null;
-    for (const arrive of this.#arrive.values()) arrive();
-    this.#arrive.clear();
+    for (const id of this.#comesTo) this.#coming.remove(id);
+    this.#comesTo = [];
     const { number } = this.#request;
     this.#policy.observe?.({ kind: 'ended', number, outputTokens: this.#tokens });
     this.#tokens = 0;
