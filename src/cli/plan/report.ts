@@ -8,8 +8,8 @@ import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type Candidate, enginesOf, groupsOf } from '../../simulate/plan/candidate.ts';
 import type { Goodput } from '../../simulate/plan/goodput.ts';
 import type { Round } from '../../simulate/plan/halving.ts';
+import type { Outcome } from '../../simulate/plan/outcome.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
-import type { Outcome } from '../../simulate/plan/trial.ts';
 import type { PlanWorkload } from './workload.ts';
 
 /** The report fields that the search fills in. */

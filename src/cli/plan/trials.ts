@@ -3,14 +3,8 @@ import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { plural } from '../../measure/format.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
-import {
-  type Slo,
-  simulateTrial,
-  type Trial,
-  Trials,
-  type TrialsDeps,
-  type TrialWorld,
-} from '../../simulate/plan/trial.ts';
+import type { Slo, Trial } from '../../simulate/plan/outcome.ts';
+import { simulateTrial, Trials, type TrialsDeps, type TrialWorld } from '../../simulate/plan/trial.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
 import type { Progress } from '../output/progress.ts';

@@ -2,7 +2,7 @@
 
 import { formatBytes, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
-import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/trial.ts';
+import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/outcome.ts';
 
 /** The required share, as the user gave it. */
 export const wantedOf = ({ attainment }: PlanReport['slo']): string =>

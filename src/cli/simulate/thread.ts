@@ -1,6 +1,7 @@
 /** Interface of a simulation thread. */
 
-import type { Trial, TrialRun } from '../../simulate/plan/trial.ts';
+import type { Trial } from '../../simulate/plan/outcome.ts';
+import type { TrialRun } from '../../simulate/plan/trial.ts';
 import type { RunOutcome } from '../../simulate/results/outcome.ts';
 
 export interface SimulationJob {

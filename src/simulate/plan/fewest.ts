@@ -13,6 +13,7 @@ import {
   splitsNear,
 } from './candidate.ts';
 import { byGoodness, halve, type Round } from './halving.ts';
+import type { Outcome } from './outcome.ts';
 import {
   eachOf,
   Front,
@@ -24,7 +25,6 @@ import {
   roughly,
   type Search,
 } from './space.ts';
-import type { Outcome } from './trial.ts';
 
 export interface Fewest {
   /** null: nothing that was tried keeps the SLO. */

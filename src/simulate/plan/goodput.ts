@@ -5,6 +5,7 @@
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
+import { arrivedAsPlanned, type Outcome, type Slo } from './outcome.ts';
 import {
   eachOf,
   firstPolicy,
@@ -14,7 +15,7 @@ import {
   pullPolicies,
   type Search,
 } from './space.ts';
-import { arrivedAsPlanned, type Outcome, type Slo, type Trials } from './trial.ts';
+import type { Trials } from './trial.ts';
 
 /** A candidate's highest rate, and how certain it is. */
 export interface Goodput {

@@ -1,6 +1,7 @@
 /** Successive halving: all candidates with few requests, the better half with twice as many, and so on. */
 import { type Candidate, distinct } from './candidate.ts';
-import type { Outcome, Slo, Trials } from './trial.ts';
+import type { Outcome, Slo } from './outcome.ts';
+import type { Trials } from './trial.ts';
 
 /** A round of the search, for progress messages and for the report. */
 export interface Round {

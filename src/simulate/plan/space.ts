@@ -5,7 +5,8 @@ import type { RoutingChoice } from '../../config/routing.ts';
 import { type Candidate, enginesOf, groupsOf, keyOf, type Policy, type Shape } from './candidate.ts';
 import { differenceInterval } from './confidence.ts';
 import { byGoodness, type Round } from './halving.ts';
-import type { Outcome, Slo, Trials } from './trial.ts';
+import type { Outcome, Slo } from './outcome.ts';
+import type { Trials } from './trial.ts';
 
 /** The choices, at least one of each. A search begins with the first of each. */
 export interface Space {

@@ -1,83 +1,22 @@
-/** Simulates a candidate under a load: which share of requests keeps the SLO, and why the others do not. */
+/** Simulates a candidate under a load, after a warm-up as long as conversations stay. */
 
 import type { ClusterOptions } from '../../fleet/types.ts';
-import { sortedQuantile } from '../../measure/statistics.ts';
-import { sum, sumOf } from '../../sum.ts';
+import { sumOf } from '../../sum.ts';
 import { Collector } from '../results/collector.ts';
-import { type SimulatedRun, verdictOfRun } from '../results/outcome.ts';
-import type { Slo as Limits } from '../results/summary.ts';
-import type { Verdict } from '../results/verdict.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
-import { type Candidate, keyOf, optionsOf } from './candidate.ts';
-import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';
+import { keyOf, optionsOf } from './candidate.ts';
 import { type PlannedLoad, soonestMs } from './load.ts';
-
-export interface Slo extends Limits {
-  /** Share of requests that must keep both. */
-  attainment: number;
-}
-
-export interface Trial {
-  candidate: Candidate;
-  /** Requests a second. */
-  perSecond: number;
-  /** Number of requests, from the beginning of the workload. */
-  sample: number;
-}
-
-export interface Quantiles {
-  p50: number;
-  p90: number;
-}
-
-/**
- * Results of the requests that arrived while the load was up: after the warm-up, which is at least a fifth of the
- * arrival time.
- */
-export interface Outcome extends Trial {
-  /** Requests in the load, those of the warm-up included. */
-  withWarmUp: number;
-  share: number;
-  interval: Interval;
-  batches: readonly Batch[];
-  counted: number;
-  /** Requests that missed the limit of TTFT, that of TPOT, or that failed. */
-  missed: { ttft: number; tpot: number; failed: number };
-  /** Quantiles in milliseconds; null without any request. */
-  ttftMs: Quantiles | null;
-  tpotMs: Quantiles | null;
-  /** Requests a second that kept the SLO. */
-  goodPerSecond: number;
-  /** Requests that would have arrived in that time if no answer took any: by the rate, or by the trace. */
-  due: number;
-  /** Time in which the counted requests arrived, milliseconds. */
-  countedMs: number;
-  verdict: Verdict['word'];
-  /** Share of the time in steps, on average over the role's engines. */
-  busy: { prefill: number; decode: number };
-  /** Whether enough requests kept the SLO, and the backlog does not grow without end. */
-  met: boolean;
-}
-
-/**
- * Share of the due requests that must arrive for a rate to count as sustained: where conversations stay long, fewer
- * arrive. When a conversation's later turns come depends on its answers, so some may be missing.
- */
-const LEAST_ARRIVED = 0.9;
-
-/** Requests a second that arrived, of those that count. */
-export const arrivalRateOf = ({ counted, countedMs }: Pick<Outcome, 'counted' | 'countedMs'>): number =>
-  (1000 * counted) / Math.max(1e-9, countedMs);
-
-export const arrivedAsPlanned = ({ counted, due }: Pick<Outcome, 'counted' | 'due'>): boolean =>
-  counted >= LEAST_ARRIVED * due;
-
-const WARM_UP_SHARE = 0.2;
-const BATCHES = 10;
-
-/** Share of the arrival time after which requests count. */
-export const countsFrom = ({ withWarmUp, sample }: Pick<Outcome, 'withWarmUp' | 'sample'>): number =>
-  Math.max(1 - sample / withWarmUp, WARM_UP_SHARE);
+import {
+  arrivedAsPlanned,
+  type CountedRun,
+  countRun,
+  countsFrom,
+  type Outcome,
+  outcomeOf,
+  type Slo,
+  type Trial,
+  WARM_UP_SHARE,
+} from './outcome.ts';
 
 /** What all trials have in common. */
 export interface TrialWorld {
@@ -222,112 +161,4 @@ export class Trials {
     this.count++;
     return outcome;
   }
-}
-
-interface CountedRun {
-  batches: Batch[];
-  missed: Outcome['missed'];
-  ttfts: number[];
-  tpots: number[];
-  due: number;
-  countedMs: number;
-  score: number;
-  verdict: Outcome['verdict'];
-  busy: Outcome['busy'];
-}
-
-/** `warmUpShare`: share of the arrival time that is warm-up. */
-function countRun(
-  run: SimulatedRun,
-  slo: Slo,
-  warmUpShare: number,
-  dueIn: (fromMs: number, untilMs: number) => number,
-): CountedRun {
-  const { cluster, collector, lastComesMs } = run;
-  const untilMs = lastComesMs ?? collector.conversations.lastMs;
-  const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
-  const countedMs = untilMs - fromMs;
-  const batches = Array.from({ length: BATCHES }, (): Batch => ({ counted: 0, good: 0 }));
-  const missed = { ttft: 0, tpot: 0, failed: 0 };
-  /** The batch of a request that arrived then; null: it does not count. */
-  const batchAt = (startMs: number): Batch | null => {
-    const sinceMs = startMs - fromMs;
-    if (sinceMs < 0 || sinceMs > countedMs) return null;
-    return batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(countedMs, 1e-9)))]!;
-  };
-  const [ttfts, tpots]: [number[], number[]] = [[], []];
-  const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
-  for (let i = 0; i < collector.count; i++) {
-    const batch = batchAt(starts[i]!);
-    if (!batch) continue;
-    const ttftMs = firsts[i]!;
-    const tpotMs = collector.tpotMs(i);
-    ttfts.push(ttftMs);
-    if (tpotMs !== null) tpots.push(tpotMs);
-    const late = { ttft: ttftMs > (slo.ttftMs ?? Infinity), tpot: (tpotMs ?? 0) > (slo.tpotMs ?? Infinity) };
-    if (late.ttft) missed.ttft++;
-    if (late.tpot) missed.tpot++;
-    batch.counted++;
-    if (!late.ttft && !late.tpot) batch.good++;
-  }
-  // Requests without a result have failed if the run was given up; otherwise they do not count.
-  for (const startMs of run.stopped ? [...collector.failedMs, ...collector.openMs] : collector.failedMs) {
-    const batch = batchAt(startMs);
-    if (!batch) continue;
-    batch.counted++;
-    missed.failed++;
-  }
-  const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
-  const due = dueIn(fromMs, untilMs);
-  return { batches, missed, ttfts, tpots, due, countedMs, score, verdict, busy: busyOf(cluster) };
-}
-
-function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
-  const mean = (role: 'prefill' | 'decode'): number => {
-    const shares = engines
-      .filter((engine) => engine.role === role)
-      .map(({ meter }) => meter.mean()?.busy ?? 0);
-    return sum(shares) / Math.max(1, shares.length);
-  };
-  return { prefill: mean('prefill'), decode: mean('decode') };
-}
-
-function outcomeOf(trial: Trial, withWarmUp: number, runs: readonly CountedRun[], slo: Slo): Outcome {
-  const batches = runs.flatMap((run) => run.batches);
-  const total = (value: (run: CountedRun) => number): number => sumOf(runs, value);
-  const good = sumOf(batches, (batch) => batch.good);
-  const countedMs = total((run) => run.countedMs);
-  const { verdict } = runs.reduce((worst, run) => (run.score > worst.score ? run : worst));
-  const share = shareOfBatches(batches);
-  return {
-    ...trial,
-    withWarmUp,
-    share,
-    interval: shareInterval(batches),
-    batches,
-    counted: sumOf(batches, ({ counted }) => counted),
-    missed: {
-      ttft: total(({ missed }) => missed.ttft),
-      tpot: total(({ missed }) => missed.tpot),
-      failed: total(({ missed }) => missed.failed),
-    },
-    ttftMs: quantilesOf(runs.flatMap(({ ttfts }) => ttfts)),
-    tpotMs: quantilesOf(runs.flatMap(({ tpots }) => tpots)),
-    goodPerSecond: countedMs > 0 ? (1000 * good) / countedMs : 0,
-    due: total(({ due }) => due),
-    countedMs,
-    verdict,
-    busy: {
-      prefill: total(({ busy }) => busy.prefill) / runs.length,
-      decode: total(({ busy }) => busy.decode) / runs.length,
-    },
-    // Without a limit of TTFT, requests that wait miss nothing: the fleet must be STABLE.
-    met: share >= slo.attainment && (slo.ttftMs === null ? verdict === 'STABLE' : verdict !== 'OVERLOADED'),
-  };
-}
-
-function quantilesOf(values: readonly number[]): Quantiles | null {
-  if (values.length === 0) return null;
-  const sorted = values.toSorted((a, b) => a - b);
-  return { p50: sortedQuantile(sorted, 0.5), p90: sortedQuantile(sorted, 0.9) };
 }

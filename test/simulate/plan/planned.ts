@@ -9,14 +9,9 @@ import {
   type PlannedLoad,
   traceLoad,
 } from '../../../src/simulate/plan/load.ts';
+import type { Slo, Trial } from '../../../src/simulate/plan/outcome.ts';
 import type { Search, Space } from '../../../src/simulate/plan/space.ts';
-import {
-  type Slo,
-  simulateTrial,
-  type Trial,
-  Trials,
-  type TrialWorld,
-} from '../../../src/simulate/plan/trial.ts';
+import { simulateTrial, Trials, type TrialWorld } from '../../../src/simulate/plan/trial.ts';
 import { Random } from '../../../src/workload/random.ts';
 import { TraceTokens } from '../../../src/workload/traces/tokens.ts';
 import { fleetOptions } from '../simulated.ts';

@@ -4,8 +4,9 @@ import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/pla
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
+import type { Outcome, Slo, Trial } from '../../../src/simulate/plan/outcome.ts';
 import { Front, firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
-import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
+import type { Trials } from '../../../src/simulate/plan/trial.ts';
 import { sum } from '../../../src/sum.ts';
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
