@@ -1,7 +1,7 @@
 /** The library for Node: `import { createCluster } from 'kvferry'`. */
 import { readFile } from 'node:fs/promises';
 import { parseCostProfile, refuseIdleProfile } from './config/cost-profile.ts';
-import { parseRunConfig, type RunConfigInput } from './config/run.ts';
+import { parseRunConfig, quoted, type RunConfigInput } from './config/run.ts';
 import { ConfigError } from './errors.ts';
 import { autoscaleChoice } from './fleet/autoscale-choice.ts';
 import { startAutoscaler } from './fleet/autoscaled.ts';
@@ -75,8 +75,6 @@ export async function createCluster(settings: RunConfigInput = {}): Promise<Clus
     throw error;
   }
 }
-
-const quoted = (key: string): string => `'${key}'`;
 
 async function readProfile(file: string | null): Promise<CostAwareStart['profile']> {
   if (file === null) return null;

@@ -58,6 +58,9 @@ export const kebab = (key: string): string => key.replace(/[A-Z]/g, (letter) => 
 export const camel = (name: string): string =>
   name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
+/** How a key is written where it is an object's: `'pBlocks'`. */
+export const quoted = (key: string): string => `'${key}'`;
+
 /** How a key is written on the command line: `--p-blocks`, `--no-prefix-caching`. */
 export const optionName = (key: string): string => `--${kebab(key)}`;
 
@@ -76,7 +79,7 @@ export const isUnusual = (key: RunKey, config: RunConfig): boolean =>
  */
 export function parseRunConfig(
   input: unknown,
-  label: (key: string) => string = (key) => `'${key}'`,
+  label: (key: string) => string = quoted,
   fallbacks: Fallbacks = {},
 ): RunConfig {
   const result = runConfigSchema.safeParse(input ?? {});

@@ -1,4 +1,5 @@
 /** Serves conversations in one mode and records every turn. Uses only the Cluster interface, and prints nothing. */
+
 import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
@@ -13,6 +14,7 @@ import type { TurnResult } from '../router/turn-types.ts';
 import { sumOf } from '../sum.ts';
 import type { Conversation, Message } from '../workload/types.ts';
 import type { Auditor } from './audit.ts';
+import { ownSignal } from './own-signal.ts';
 import { peakKvBytes } from './peak-kv.ts';
 
 export interface DriveOptions {
@@ -46,8 +48,7 @@ export async function driveMode(
   const signal = AbortSignal.any([options.signal, failed.signal]);
   const waiting = [...conversations];
   const serve = async (): Promise<void> => {
-    // A signal for each: Node warns of a leak if one signal has many listeners.
-    const own = { ...options, signal: AbortSignal.any([signal]) };
+    const own = { ...options, signal: ownSignal(signal) };
     for (let next = waiting.shift(); next; next = waiting.shift()) {
       try {
         await driveConversation(cluster, mode, next, own, turns);

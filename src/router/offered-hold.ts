@@ -28,10 +28,6 @@ export class OfferedHold {
     return this.#held.returned ?? false;
   }
 
-  get settled(): boolean {
-    return this.#settled;
-  }
-
   /** A copy of the parameters with the number of requests at their holder. */
   params(): KvTransferParams {
     return Object.assign({}, this.#held.params, { remote_num_requests: this.holder.load.inFlight });
@@ -43,10 +39,10 @@ export class OfferedHold {
     this.#settle();
   }
 
-  /** P did not read the hold, which may still be good for the conversation's next turn. */
+  /** P ended, perhaps before it read the hold, which may still be good for the conversation's next turn. */
   returnTo(conversations: ConversationCache, conversation: Conversation): void {
+    if (!this.#settled) conversations.returnHeld(conversation, this.#held);
     this.#settle();
-    conversations.returnHeld(conversation, this.#held);
   }
 
   #settle(): void {

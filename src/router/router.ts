@@ -179,10 +179,8 @@ export class Router {
       : this.#attempts.run(attempted, plan!, offered?.mayBeRead ?? false);
     const answer = this.#answerOf(outputs, request, attempted, () => stopping?.abort());
     const end = (failure: unknown): void => {
-      // P ended, perhaps before it read the hold.
-      const unread = failure instanceof EngineDeadError && !served.prefilled;
-      if (offered && !offered.settled && unread && !offered.holder.ended)
-        offered.returnTo(conversations, conversation);
+      const pEnded = failure instanceof EngineDeadError && !served.prefilled;
+      if (pEnded && offered && !offered.holder.ended) offered.returnTo(conversations, conversation);
       offered?.free();
       watch.ended();
     };

@@ -31,6 +31,8 @@ export interface PortOptions extends AccessOptions {
 }
 
 export class OpenPorts {
+  /** Host names that requests to the clients' ports may use. */
+  readonly hosts: readonly string[];
   readonly #options: PortOptions;
   readonly #local: boolean;
   readonly #faults: FaultBoard | null;
@@ -45,11 +47,7 @@ export class OpenPorts {
     this.#options = options;
     this.#local = local;
     this.#faults = faults;
-  }
-
-  /** Host names that requests to the clients' ports may use. */
-  get hosts(): string[] {
-    return this.#namesOf(this.#options.host);
+    this.hosts = this.#namesOf(options.host);
   }
 
   /** Throws ConfigError; the observability is then closed too. */

@@ -3,11 +3,13 @@
  * next turn from its share of the active conversations (a new one first, then round-robin or at random), and starts another
  * conversation when one is over. The target measures; this file does not.
  */
+
 import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';
+import { ownSignal } from '../own-signal.ts';
 import { measuredRequest } from './measured-request.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 
@@ -169,8 +171,7 @@ class Round {
     };
     const clients = Array.from({ length: numClients }, async (_, client) => {
       try {
-        // A signal for each client: Node warns of a leak if one signal has many listeners.
-        await this.#client(client, queue, share, AbortSignal.any([either]));
+        await this.#client(client, queue, share, ownSignal(either));
       } catch (error) {
         failed.abort(error);
         throw error;

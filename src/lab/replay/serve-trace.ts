@@ -2,6 +2,7 @@
  * Sends a trace's turns at their arrival times, however busy the engines are. A follow-up turn is sent after the turn before
  * it has ended and its think time has passed.
  */
+
 import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import type { DueTurn, TraceFeed } from '../../workload/traces/feed.ts';
@@ -9,6 +10,7 @@ import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import { countError, type ServedRound } from '../multiturn/clients.ts';
 import { measuredRequest } from '../multiturn/measured-request.ts';
 import type { BenchTarget } from '../multiturn/target.ts';
+import { ownSignal } from '../own-signal.ts';
 
 export interface TraceServing {
   round: number;
@@ -47,8 +49,7 @@ export async function serveTrace(
       minTokens: outputTokens,
       maxTokens: outputTokens,
       auditor: null,
-      // A separate signal per request: Node warns of a leak if one signal has very many listeners.
-      signal: AbortSignal.any([either]),
+      signal: ownSignal(either),
     } as const;
     try {
       const answered = await target.send(request);
