@@ -92,13 +92,27 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
     if (!fewer[0]!.met) break;
     known = fewer;
   }
-  const [chosen, ...others] = known as [Outcome, ...Outcome[]];
+  const chosen = await withLeastStore(known[0]!, search);
+  front.choose(chosen);
+  const others = known.filter((other) => other !== chosen);
   const engines = enginesOf(chosen.candidate);
   for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++)
     await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
   const rivals = others.filter((other) => other.met && indistinguishable(chosen, other));
   const oneFewer = front.ranked(engines - 1)[0] ?? null;
   return { chosen, closest: null, idle: null, rivals, oneFewer, front: front.rows };
+}
+
+/** The same fleet with the smallest store, or none, that keeps the SLO and cannot be distinguished from the given one. */
+async function withLeastStore(best: Outcome, { trials, space }: Search): Promise<Outcome> {
+  const { candidate, perSecond, sample } = best;
+  const bytesOf = (storeBytes: number | null): number => storeBytes ?? 0;
+  const smaller = space.stores.filter((bytes) => bytesOf(bytes) < bytesOf(candidate.storeBytes));
+  for (const storeBytes of smaller.toSorted((a, b) => bytesOf(a) - bytesOf(b))) {
+    const other = await trials.run({ candidate: { ...candidate, storeBytes }, perSecond, sample });
+    if (other.met && indistinguishable(best, other)) return other;
+  }
+  return best;
 }
 
 /** The distinct policies of the best outcomes. */

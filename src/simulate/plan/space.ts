@@ -70,6 +70,7 @@ export const eachOf = (shapes: readonly Shape[], policies: readonly Policy[]): C
 export class Front {
   readonly #byEngines = new Map<number, Map<string, Outcome>>();
   readonly #slo: Slo;
+  #chosen: Outcome | null = null;
 
   constructor(slo: Slo) {
     this.#slo = slo;
@@ -83,16 +84,25 @@ export class Front {
     }
   }
 
+  /** Lists this outcome for its number of engines, though another may be better. */
+  choose(outcome: Outcome): void {
+    this.add([outcome]);
+    this.#chosen = outcome;
+  }
+
   /** Outcomes with this many engines, the best first. */
   ranked(engines: number): Outcome[] {
     const alike = this.#byEngines.get(engines);
     return alike ? [...alike.values()].toSorted((a, b) => byGoodness(a, b, this.#slo)) : [];
   }
 
-  /** The best outcome of each number of engines, unless fewer engines beat it. Fewest engines first. */
+  /** The chosen or best outcome of each number of engines, unless fewer engines beat it. Fewest engines first. */
   get rows(): Outcome[] {
+    const chosen = this.#chosen;
     const engines = [...this.#byEngines.keys()].toSorted((a, b) => a - b);
-    const best = engines.map((n) => this.ranked(n)[0]!);
+    const best = engines.map((n) =>
+      chosen && n === enginesOf(chosen.candidate) ? chosen : this.ranked(n)[0]!,
+    );
     return best.filter((row, i) => !best.slice(0, i).some((smaller) => beats(smaller, row)));
   }
 }

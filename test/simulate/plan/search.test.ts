@@ -6,7 +6,7 @@ import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
 import type { Outcome, Slo, Trial } from '../../../src/simulate/plan/outcome.ts';
 import { Front, firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
-import type { Trials } from '../../../src/simulate/plan/trial.ts';
+import { Trials } from '../../../src/simulate/plan/trial.ts';
 import { sum } from '../../../src/sum.ts';
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
@@ -95,6 +95,26 @@ describe('the fewest engines', () => {
     const { chosen } = await fewestEngines(search, 18);
     expect(chosen!.met).toBe(true);
     expect(chosen!.candidate.placement).toBe('replica');
+  });
+
+  it('have the smallest store that is as good: none if it gains nothing', async () => {
+    const stores = [2 ** 30, null, 2 ** 20];
+    const search = searchOf(evenTrace(60, 18), slo(250), { stores });
+    const plain = await fewestEngines(search, 18);
+    expect(plain.chosen!.candidate.storeBytes).toBeNull();
+    expect(plain.front).toContain(plain.chosen);
+
+    const needed = new Trials({
+      ...{ slo: search.trials.slo, atOnce: 1, onTrial() {} },
+      async simulate(trial) {
+        const outcome = await search.trials.run(trial);
+        const isEnough = trial.candidate.storeBytes !== null;
+        return { outcome: isEnough ? outcome : { ...outcome, met: false }, requests: 0 };
+      },
+    });
+    const { chosen, rivals } = await fewestEngines({ ...search, trials: needed }, 18);
+    expect(chosen!.candidate.storeBytes).toBe(2 ** 20);
+    expect(rivals.map(({ candidate }) => candidate.storeBytes)).toContain(2 ** 30);
   });
 
   it('are for the full rate if conversations last long, not for the lower rate at first', async () => {
