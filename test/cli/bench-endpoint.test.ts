@@ -89,7 +89,14 @@ describe('kvferry bench --endpoint', () => {
     expect(report!.target).toMatchObject({ kind: 'endpoint', url, model: 'served-model' });
     const mode = report!.modes.server!;
     expect(mode).toMatchObject({ requests: 4, failed_requests: 0, output_tokens: 16, prompt_tokens: 200 });
-    expect(mode).toMatchObject({ local_hit_tokens: 128, computed_tokens: 72, pulled_tokens: null });
+    expect(mode).toMatchObject({ cached_tokens: 128, computed_tokens: 72 });
+    // A server's cached tokens may be pulled ones.
+    expect(mode).toMatchObject({ local_hit_tokens: null, pulled_tokens: null });
+    const [sample] = Object.values(report!.experiments)[0]!.modes.server!.samples;
+    expect(sample).toMatchObject({ cached_tokens: 32, local_hit_tokens: null, computed_tokens: 18 });
+    expect(world.out()).toMatch(/cached +computed/);
+    expect(world.out()).toMatch(/server +128 +72/);
+    expect(world.out()).not.toMatch(/pulled/);
     expect(mode.table.output_num_chunks).toMatchObject({ mean: 3 });
     expect(mode.table.ttft_ms.min).toBeGreaterThan(0);
     expect(mode.itl_ms?.count).toBe(12);

@@ -61,9 +61,11 @@ const interval = ({ ratio: value, low, high }: Ratio): string =>
 
 /** Work and cost of each mode: tokens, decode rate, gaps between tokens, memory held for P. */
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {
+  // A server does not tell hits in its engines' own caches from pulled tokens.
+  const server = Object.values(modes).some(({ cached_tokens }) => cached_tokens !== undefined);
   const columns: Column[] = [
     left(''),
-    ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
+    ...packed('prompt tokens', ...(server ? ['cached'] : ['hit', 'pulled']), 'computed'),
     { head: 'tok/s', group: 'D' },
     ...packed('ms between tokens', 'p50', 'p99', 'max'),
     ...packed('blocks held', 'mean', 'peak'),
@@ -71,8 +73,9 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
   ];
   const rows = Object.values(modes).map((mode) => [
     shortLabel(mode.label),
-    count(mode.local_hit_tokens),
-    count(mode.pulled_tokens),
+    ...(server
+      ? [count(mode.cached_tokens ?? null)]
+      : [count(mode.local_hit_tokens), count(mode.pulled_tokens)]),
     count(mode.computed_tokens),
     mode.output_tokens_per_second.toFixed(1),
     formatMs(mode.itl_ms?.p50 ?? null),

@@ -187,10 +187,11 @@ export class EndpointTarget implements BenchTarget {
           ? { kind: 'tokens', tokenIds: tokenizer!.encode(text) }
           : { kind: 'text', text },
       account: {
-        localHitTokens: cached,
+        localHitTokens: null,
         pulledTokens: null,
         computedTokens: usage && cached !== null ? usage.prompt_tokens - cached : null,
       },
+      cachedTokens: cached,
       stagesMs: {},
       bytesPToD: null,
       bytesDToP: null,

@@ -30,6 +30,7 @@ export function measuredRequest(sent: SentTurn, answered: AnsweredTurn): Measure
       input_num_tokens: answered.inputTokens ?? sent.inputTokens,
       output_num_tokens: outputTokens,
       output_num_chunks: Math.max(0, chunks - 1),
+      ...(answered.cachedTokens !== undefined && { cached_tokens: answered.cachedTokens }),
       local_hit_tokens: account.localHitTokens,
       pulled_tokens: account.pulledTokens,
       computed_tokens: account.computedTokens,

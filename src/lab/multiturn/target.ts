@@ -39,6 +39,8 @@ export interface AnsweredTurn {
   account: {
     [K in keyof Pick<PromptAccount, 'localHitTokens' | 'pulledTokens' | 'computedTokens'>]: number | null;
   };
+  /** Prompt tokens that a server says it had, wherever from; null: it does not report them. Absent for engines. */
+  cachedTokens?: number | null;
   stagesMs: Readonly<Record<string, number>>;
   /** The engines that served the turn; absent without a router. */
   routed?: NonNullable<MeasuredRequest['routed']>;

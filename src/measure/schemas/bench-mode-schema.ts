@@ -34,6 +34,13 @@ export const describedSchema = z.strictObject({
   max: z.number(),
 });
 
+const cachedSchema = count
+  .nullable()
+  .optional()
+  .describe(
+    'Prompt tokens that a server reported as cached, pulled ones included; null if it did not. Absent for engines.',
+  );
+
 export const sampleSchema = z
   .strictObject({
     round: z.number().int().positive(),
@@ -48,9 +55,12 @@ export const sampleSchema = z
     input_num_tokens: count.describe('The whole prompt, history included.'),
     output_num_tokens: count,
     output_num_chunks: count.describe('Chunks after the first.'),
-    local_hit_tokens: count.nullable().describe('null if a server does not report it.'),
-    pulled_tokens: count.nullable(),
-    computed_tokens: count.nullable(),
+    cached_tokens: cachedSchema,
+    local_hit_tokens: count
+      .nullable()
+      .describe('null for a server, whose cached_tokens include pulled ones.'),
+    pulled_tokens: count.nullable().describe('null for a server.'),
+    computed_tokens: count.nullable().describe('null if a server does not report cached_tokens.'),
     stages_ms: z.record(z.string(), z.number()).describe('Time to the first token by stage, milliseconds.'),
   })
   .describe('One request.');
@@ -94,6 +104,7 @@ export const benchModeSchema = z.strictObject({
   failed_requests: count,
   errors: z.array(z.strictObject({ message: z.string(), count })),
   prompt_tokens: count.nullable().describe('Sum over requests; null if a server does not report it.'),
+  cached_tokens: cachedSchema,
   local_hit_tokens: count.nullable(),
   pulled_tokens: count.nullable(),
   computed_tokens: count.nullable(),

@@ -78,6 +78,9 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     failed_requests: sum(facts.errors.values()),
     errors: [...facts.errors].map(([message, count]) => ({ message, count })),
     prompt_tokens: total(samples, (sample) => sample.input_num_tokens),
+    ...(samples[0]!.cached_tokens !== undefined && {
+      cached_tokens: total(samples, (sample) => sample.cached_tokens ?? null),
+    }),
     local_hit_tokens: total(samples, (sample) => sample.local_hit_tokens),
     pulled_tokens: total(samples, (sample) => sample.pulled_tokens),
     computed_tokens: total(samples, (sample) => sample.computed_tokens),
