@@ -80,7 +80,7 @@ function define(kit: MetricKit) {
       'source',
       PROMPT_SOURCES,
     ),
-    generationTokens: kit.counter('kvferry:router_generation_tokens_total', 'Tokens sent to clients.'),
+    generationTokens: kit.counter('kvferry:router_generation_tokens_total', 'Tokens generated for clients.'),
     ttft: kit.histogram(
       'kvferry:router_time_to_first_token_seconds',
       "Time from the router's acceptance of a request to its first token.",
