@@ -106,7 +106,7 @@ const mostOpen = (options: ClusterOptions): number =>
 /** Added to the time of the last arrival, so that it has happened. */
 const LATER_MS = 1;
 
-/** Resolves once the requests have ended that are under way after the last arrival that waits for no other request. */
+/** Resolves once the requests have ended that are under way when the load ends, see lastComesMs. */
 async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster, collector: Collector) {
   let lastMs = 0;
   if (load.kind === 'trace') lastMs = lastComesMs(load.turns);

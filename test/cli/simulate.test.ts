@@ -589,6 +589,23 @@ describe('kvferry simulate', () => {
       expect(text).toContain('The report has 2 clients, the simulation open-loop arrivals');
   });
 
+  it('says how to simulate the pools of the report for --against', async () => {
+    const files = { 'w.json': small };
+    const argv = 'w.json --mode bidirectional --experiments prefix-caching --num-clients 2';
+    const pools = '--p-blocks 150 --d-blocks 170';
+    const measured = fakeWorld({}, files);
+    await main(`bench ${argv} --rounds 1 ${pools} --json r.json`.split(' '), measured.deps);
+    const said = async (more: string) => {
+      const given = `${argv} --against r.json ${more}`;
+      const { world } = await simulate(given, { ...files, 'r.json': measured.files.get('r.json')! });
+      return world.out().replace(/\s+/g, ' ');
+    };
+    expect(await said('--p-blocks 200 --d-blocks 170')).toContain(
+      `150 and 170 KV blocks in the report, 200 and 170 in the simulation: give ${pools} to simulate these.`,
+    );
+    expect(await said(pools)).not.toContain('KV blocks in the report');
+  });
+
   it('compares the experiment that it simulates if the report for --against has several', async () => {
     const files = { 'w.json': small };
     const argv = ['--mode', 'unidirectional', '--num-clients', '2'];

@@ -157,7 +157,9 @@ async function simulate(
     },
     seed: config.seed,
     arms,
-    ...(compared && { against: compareWithReport(arms, compared, config.against!, clients) }),
+    ...(compared && {
+      against: compareWithReport(arms, planned.arms, compared, config.against!, clients),
+    }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);

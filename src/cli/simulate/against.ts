@@ -37,9 +37,9 @@ export const figureCells = ({ name, unit, real, simulated, error }: Figure): str
 /** Tolerance for prompt tokens, as a share: the order of service differs between runs. Beyond it the prompts are not the same. */
 const SAME_PROMPTS = 0.1;
 
-/** Why the two served different work; null if requests, prompt tokens (about) and clients agree. */
+/** Why the two served different work, or with other pools; null if requests, prompt tokens (about), clients and pools agree. */
 export function otherWork(
-  { requests, prompt_tokens }: AgainstReport['arms'][number],
+  { requests, prompt_tokens, pools }: AgainstReport['arms'][number],
   clients: AgainstReport['clients'],
 ): string | null {
   const counts = ({ real, simulated }: { real: number; simulated: number }, what: string): string =>
@@ -49,8 +49,19 @@ export function otherWork(
   if (clients.real !== clients.simulated)
     return `The report has ${describeClients(clients.real)}, the simulation ${describeClients(clients.simulated)}: the load differs.`;
   const { real, simulated } = prompt_tokens;
-  if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return null;
+  if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return otherPools(pools);
   return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. Without --tokenizer, bench sends words to a server, and each word may be several tokens.`;
+}
+
+/** Hits and pulls depend on how many blocks fit. */
+function otherPools(pools: AgainstReport['arms'][number]['pools']): string | null {
+  if (!pools) return null;
+  const { p_blocks: p, d_blocks: d } = pools;
+  if (p.real === null || d.real === null || (p.real === p.simulated && d.real === d.simulated)) return null;
+  return (
+    `P and D have ${formatCount(p.real)} and ${formatCount(d.real)} KV blocks in the report, ${formatCount(p.simulated)} and ${formatCount(d.simulated)} in the simulation: ` +
+    `give --p-blocks ${p.real} --d-blocks ${d.real} to simulate these.`
+  );
 }
 
 const describeClients = (clients: number): string =>

@@ -213,6 +213,11 @@ export const simulatedArmSchema = z.strictObject({
     .describe('Modelled links that were used, first seed.'),
 });
 
+const poolSchema = z.strictObject({
+  real: count.nullable().describe('null: not reported.'),
+  simulated: count,
+});
+
 const againstSchema = z.strictObject({
   source: z.string().describe('The report of --against.'),
   clients: z
@@ -228,6 +233,10 @@ const againstSchema = z.strictObject({
       prompt_tokens: z
         .strictObject({ real: count.nullable(), simulated: count })
         .describe('Prompt tokens of these requests; null if a server does not report it.'),
+      pools: z
+        .strictObject({ p_blocks: poolSchema, d_blocks: poolSchema })
+        .optional()
+        .describe('KV blocks of each P and D.'),
       figures: z.array(
         z.strictObject({
           name: z.string(),

@@ -9,9 +9,19 @@ import type { VirtualClock } from '../clock.ts';
 import type { Collector } from '../results/collector.ts';
 import { exactly, type Served, serveTurn } from './load.ts';
 
-/** When the last turn arrives that waits for no other, milliseconds. */
+/** When each turn would arrive if no answer took any time, milliseconds. */
+export function soonestMs(turns: readonly TraceTurn[]): number[] {
+  const byIndex = new Map<number, number>();
+  return turns.map(({ index, arrival }) => {
+    const ms = arrival.kind === 'at' ? arrival.ms : (byIndex.get(arrival.index) ?? 0) + arrival.thinkMs;
+    byIndex.set(index, ms);
+    return ms;
+  });
+}
+
+/** When the last turn would arrive if no answer took any time, milliseconds: until then the load is up. */
 export const lastComesMs = (turns: readonly TraceTurn[]): number =>
-  turns.reduce((last, { arrival }) => (arrival.kind === 'at' ? Math.max(last, arrival.ms) : last), 0);
+  soonestMs(turns).reduce((last, ms) => Math.max(last, ms), 0);
 
 /** Resolves when the last answer has ended; failed requests are counted and skipped. Call inside run(). */
 export async function serveTurns(

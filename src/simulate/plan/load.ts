@@ -95,18 +95,8 @@ function sped(arrival: TraceTurn['arrival'], faster: number): TraceTurn['arrival
     : { ...arrival, thinkMs: arrival.thinkMs / faster };
 }
 
-/** Requests a second up to the last one that waits for no other; null if all arrive at once. */
+/** Requests a second on average, if no answer takes any time; null if all arrive at once. */
 export function rateOf(turns: readonly TraceTurn[]): number | null {
   const overMs = lastComesMs(turns);
   return overMs > 0 ? (1000 * turns.length) / overMs : null;
-}
-
-/** When each turn would arrive if no answer took any time, ms. */
-export function soonestMs(turns: readonly TraceTurn[]): number[] {
-  const byIndex = new Map<number, number>();
-  return turns.map(({ index, arrival }) => {
-    const ms = arrival.kind === 'at' ? arrival.ms : (byIndex.get(arrival.index) ?? 0) + arrival.thinkMs;
-    byIndex.set(index, ms);
-    return ms;
-  });
 }

@@ -2,10 +2,11 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sumOf } from '../../sum.ts';
+import { soonestMs } from '../load/trace-load.ts';
 import { Collector } from '../results/collector.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
 import { keyOf, optionsOf } from './candidate.ts';
-import { type PlannedLoad, soonestMs } from './load.ts';
+import type { PlannedLoad } from './load.ts';
 import {
   arrivedAsPlanned,
   type CountedRun,

@@ -20,6 +20,12 @@ export interface Counterpart {
   label: string;
 }
 
+/** A mode of the report, and the experiment that it ran in. */
+export interface ReportedMode {
+  mode: BenchMode;
+  experiment: BenchReport['experiments'][string];
+}
+
 /**
  * For each arm, its mode in the report; null: the report has none. `counterparts`: one for each arm. Throws ConfigError
  * if the report has no mode for any arm.
@@ -28,14 +34,16 @@ export function modesIn(
   report: BenchReport,
   source: string,
   { arms, counterparts }: { arms: readonly SimulatedArmPlan[]; counterparts: readonly Counterpart[] },
-): (BenchMode | null)[] {
+): (ReportedMode | null)[] {
   const all = Object.values(report.experiments);
-  const found = arms.map(({ options }, i) => {
-    const { experiment, label } = counterparts[i]!;
+  const found = arms.map(({ options }, i): ReportedMode | null => {
+    const { experiment: key, label } = counterparts[i]!;
     // If the report has only one experiment (a server's, a trace's), that one is compared.
-    const { modes = {} } = report.experiments[experiment] ?? (all.length === 1 ? all[0] : undefined) ?? {};
-    const some = Object.values(modes);
-    return some.find((each) => each.label === label) ?? onlyMode(some, options.mode, report);
+    const experiment = report.experiments[key] ?? (all.length === 1 ? all[0] : undefined);
+    if (!experiment) return null;
+    const some = Object.values(experiment.modes);
+    const mode = some.find((each) => each.label === label) ?? onlyMode(some, options.mode, report);
+    return mode && { mode, experiment };
   });
   if (found.some((mode) => mode !== null)) return found;
   const has = Object.entries(report.experiments).flatMap(([key, { modes }]) =>
@@ -46,21 +54,35 @@ export function modesIn(
   );
 }
 
-/** `modes`: one for each arm, from modesIn. */
+/** `plans` and `reported`, from modesIn: one for each arm. */
 export const compareWithReport = (
   arms: readonly SimulatedArm[],
-  modes: readonly (BenchMode | null)[],
+  plans: readonly SimulatedArmPlan[],
+  reported: readonly (ReportedMode | null)[],
   source: string,
   clients: AgainstReport['clients'],
 ): AgainstReport => ({
   source,
   clients,
   arms: arms.flatMap((arm, i) => {
-    const mode = modes[i];
-    return mode
-      ? [{ label: arm.label, real: mode.label, ...workOf(arm, mode), figures: figuresOf(arm, mode) }]
-      : [];
+    const real = reported[i];
+    if (!real) return [];
+    const { mode, experiment } = real;
+    return [
+      {
+        label: arm.label,
+        real: mode.label,
+        ...workOf(arm, mode),
+        pools: poolsOf(plans[i]!, experiment),
+        figures: figuresOf(arm, mode),
+      },
+    ];
   }),
+});
+
+const poolsOf = ({ options }: SimulatedArmPlan, { p_blocks, d_blocks }: ReportedMode['experiment']) => ({
+  p_blocks: { real: p_blocks, simulated: options.prefill.numBlocks },
+  d_blocks: { real: d_blocks, simulated: options.decode.numBlocks },
 });
 
 /** The report's only mode. A server's mode is unknown; with engines, another mode is another experiment. */

@@ -90,7 +90,7 @@ export interface SimulatedRun {
   happened: ReadonlyMap<FaultKind, number> | null;
   /** When it was given up, and with how many requests under way; null: it ran to its end. */
   stopped: { atMs: number; open: number } | null;
-  /** For a trace: when the last turn arrives that waits for no other; null: the collector knows. */
+  /** For a trace: when the last turn would arrive if no answer took any time; null: the collector knows. */
   lastComesMs: number | null;
 }
 

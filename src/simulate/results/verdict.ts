@@ -26,8 +26,8 @@ export type Verdict = SimulatedArm['verdict'];
 
 export interface Judged {
   /**
-   * When a trace's last request arrives that waits for no other, ms. If set, the requests under way at that time count
-   * as unfinished; otherwise, conversations do.
+   * When a trace's last request would arrive if no answer took any time, ms. If set, the requests under way at that time
+   * count as unfinished; otherwise, conversations do.
    */
   lastComesMs?: number | null;
   /** When the fleet had filled, ms; null: unknown. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { poissonArrivals } from '../../../src/simulate/load/load.ts';
 import { conversationLoad } from '../../../src/simulate/plan/load.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';
+import { NOTHING_DRAWN, regularUsers } from './planned.ts';
 
 const turn = { content: { kind: 'tokens' as const, tokenIds: [8] }, inputTokens: 1, outputTokens: 1 };
 const conversations = Array.from(
@@ -40,5 +41,15 @@ describe('drawn arrivals', () => {
     expect(fast!.map(({ atMs }) => (3 * atMs).toFixed(3))).toEqual(slow!.map(({ atMs }) => atMs.toFixed(3)));
     const asked = load.arrivalsOf(600, 10, draws);
     expect([...poissonArrivals(conversations, { ...asked, seed: 5 })]).toEqual(slow);
+  });
+});
+
+describe("a trace's own rate", () => {
+  it('is that of all its requests over all its time, though most of them wait for an answer', () => {
+    const { ownRate, sample } = regularUsers(20, 60, 60_000);
+    expect(ownRate).toBeCloseTo((20 * 60) / (19 + 59 * 60), 9);
+    const faster = sample(1200, 2 * ownRate!, NOTHING_DRAWN);
+    if (faster.kind !== 'trace') throw new TypeError(`a load of ${faster.kind}`);
+    expect(faster.turns[20]!.arrival).toEqual({ kind: 'after', index: 0, thinkMs: 30_000 });
   });
 });

@@ -14,6 +14,7 @@ import type { Search, Space } from '../../../src/simulate/plan/space.ts';
 import { simulateTrial, Trials, type TrialWorld } from '../../../src/simulate/plan/trial.ts';
 import { Random } from '../../../src/workload/random.ts';
 import { TraceTokens } from '../../../src/workload/traces/tokens.ts';
+import type { TraceTurn } from '../../../src/workload/traces/types.ts';
 import { fleetOptions } from '../simulated.ts';
 
 /** Milliseconds that P takes for a prompt. */
@@ -53,7 +54,25 @@ export function traceAt(
   return traceLoad(turns, new TraceTokens(500, 1));
 }
 
-/** The same with drawn arrivals; each turn adds TOKENS tokens to the conversation so far. */
+/** Users who come one a second and then send a request every `gapMs`, all different, if no answer takes any time. */
+export function regularUsers(users: number, turnsEach: number, gapMs: number): PlannedLoad {
+  const turns = Array.from({ length: users * turnsEach }, (_, index): TraceTurn => {
+    const user = index % users;
+    return {
+      ...{ index, line: index + 1, conversationId: `u${user}`, turn: 1 + Math.floor(index / users) },
+      arrival:
+        index < users
+          ? { kind: 'at', ms: 1000 * user }
+          : { kind: 'after', index: index - users, thinkMs: gapMs },
+      ...{ inputTokens: TOKENS, outputTokens: 4 },
+      prompt: [{ key: index, from: 0, length: TOKENS }],
+      answer: [{ key: 1_000_000 + index, from: 0, length: 4 }],
+    };
+  });
+  return traceLoad(turns, new TraceTokens(500, 1));
+}
+
+/** Conversations with drawn arrivals; each turn adds TOKENS tokens to the conversation so far. */
 export function drawnLoad(requests: number, { turns = 1, thinkMs = 0, outputTokens = 4 } = {}): PlannedLoad {
   const random = new Random(7);
   const turn = () => ({

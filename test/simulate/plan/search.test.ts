@@ -9,7 +9,7 @@ import { Front, firstPolicy, indistinguishable, type Search } from '../../../src
 import { Trials } from '../../../src/simulate/plan/trial.ts';
 import { sum } from '../../../src/sum.ts';
 import { fleetOptions } from '../simulated.ts';
-import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
+import { drawnLoad, evenTrace, regularUsers, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
 
 // Dozens of simulations each.
 vi.setConfig({ testTimeout: 180_000 });
@@ -126,6 +126,17 @@ describe('the fewest engines', () => {
     expect((1000 * chosen!.counted) / chosen!.countedMs).toBeGreaterThan(0.9 * rate);
     expect(chosen!.withWarmUp).toBeGreaterThan(2 * chosen!.sample);
   });
+});
+
+it('requests of users who all came early count as long as they send some', async () => {
+  const load = regularUsers(5, 20, 10_000);
+  const { trials, space } = searchOf(load, slo(1000));
+  const candidate = { ...firstPolicy(space), prefill: 1, decode: 1 };
+  const outcome = await trials.run({ candidate, perSecond: load.ownRate!, sample: load.requests });
+  expect(outcome).toMatchObject({ met: true, verdict: 'STABLE' });
+  expect(outcome.due).toBe(80);
+  // Answers take a little time, so the last users come after the counted time.
+  expect(outcome.counted).toBeGreaterThanOrEqual(75);
 });
 
 describe('a fleet that is filling up', () => {
