@@ -186,9 +186,24 @@ export class ConversationCache {
     else release(held);
   }
 
-  /** Conversations for whose next turn the engine holds KV. */
+  /** Conversations for whose next turn the engine holds KV, or held it when it ended. Without what is too old. */
   heldAt(engineId: string): Conversation[] {
-    return [...this.#conversations.values()].filter(({ kv }) => kv?.holder.engineId === engineId);
+    return this.#withHoldAt(engineId, (kv) => !this.#isTooOld(kv));
+  }
+
+  /** Releases what the engine holds for next turns although it is too old to be offered. Returns the number of holds. */
+  releaseOld(engineId: string): number {
+    const old = this.#withHoldAt(engineId, (kv) => this.#isTooOld(kv));
+    for (const conversation of old) {
+      release(conversation.kv!);
+      conversation.kv = null;
+    }
+    return old.length;
+  }
+
+  #withHoldAt(engineId: string, which: (kv: HeldForNextTurn) => boolean): Conversation[] {
+    const all = [...this.#conversations.values()];
+    return all.filter(({ kv }) => kv?.holder.engineId === engineId && which(kv));
   }
 
   /**
@@ -309,7 +324,11 @@ export class ConversationCache {
   }
 
   #isOffered(kv: HeldForNextTurn): boolean {
-    return this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended;
+    return !this.#isTooOld(kv) && !kv.holder.ended;
+  }
+
+  #isTooOld(kv: HeldForNextTurn): boolean {
+    return this.#clock.now() >= offeredUntilMs(kv);
   }
 
   /** Of equally long histories, the most recently used. */

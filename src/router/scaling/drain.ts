@@ -84,11 +84,14 @@ async function drain(
   const report = { migrated: { holds: 0, tokens: 0 }, lost: { holds: 0, tokens: 0 } };
   const timedOut = () => clock.now() - begunMs >= rule.holdsMs;
   for (;;) {
+    // No turn would read these.
+    let released = conversations.releaseOld(engineId) > 0;
     const waits = rule.drain === 'wait' && !timedOut() && client.ended === null;
     for (const conversation of waits ? [] : conversations.heldAt(engineId)) {
       const held = conversation.kv;
       // The hold may have changed while another one was moved.
       if (held?.holder.engineId !== engineId) continue;
+      released = true;
       const moved = rule.drain === 'migrate' && !timedOut() && (await moveHold(conversation, deps, signal));
       count(moved ? report.migrated : report.lost, held);
       if (!moved) deps.onLost?.(conversation, held.params.remote_num_tokens ?? 0);
@@ -98,7 +101,8 @@ async function drain(
     }
     const left = client.ended ? { requests: 0, holds: 0 } : await remaining();
     const needed = turns.at(engineId) > 0 || conversations.heldAt(engineId).length > 0 || left.requests > 0;
-    if (!needed && (left.holds === 0 || timedOut())) {
+    // What was released just now was counted above, and the engine may not have freed it yet.
+    if (!needed && (left.holds === 0 || (timedOut() && !released))) {
       report.lost.holds += left.holds;
       return { ms: clock.now() - begunMs, ...report };
     }

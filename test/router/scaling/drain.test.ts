@@ -13,6 +13,7 @@ function world(drain: Drain, holdsMs = 1000) {
   const conversations = new ConversationCache(clock);
   const turns = new TurnsByEngine();
   const left = { requests: 0, holds: 0 };
+  const own = { remaining: async () => left };
   const holds = (id: string, tokens: number): void => {
     const request = { conversationId: id, promptText: 'x' };
     const ids = Array.from({ length: tokens }, (_, i) => i);
@@ -33,7 +34,7 @@ function world(drain: Drain, holdsMs = 1000) {
   const moves: string[] = [];
   const start = () =>
     drainEngine(
-      { client, remaining: async () => left },
+      { client, remaining: () => own.remaining() },
       { drain, holdsMs },
       {
         ...{
@@ -50,7 +51,7 @@ function world(drain: Drain, holdsMs = 1000) {
     for (const end = clock.now() + ms; clock.now() < end; clock.advance(20)) await settled();
     await settled();
   };
-  return { clock, client, successor, conversations, turns, left, holds, moves, start, pass };
+  return { clock, client, successor, conversations, turns, left, own, holds, moves, start, pass };
 }
 
 const none = { holds: 0, tokens: 0 };
@@ -165,6 +166,40 @@ it('draining waits for other requests to end, and at most holdsMs for other hold
   left.requests = 0;
   await pass(40);
   expect(await report).toMatchObject({ lost: { holds: 3, tokens: 12 } });
+});
+
+it.each<Drain>(['wait', 'migrate', 'drop'])('%s counts no hold twice that is freed late', async (drain) => {
+  const { clock, client, own, start, pass } = world(drain, 0);
+  const { release } = client;
+  client.release = (ids) => clock.sleep(10).then(() => release.call(client, ids));
+  client.holds.add('of its own port');
+  own.remaining = async () => ({ requests: 0, holds: client.holds.size });
+  const report = start();
+  await pass(40);
+  expect(await report).toEqual({ ms: 20, migrated: none, lost: { holds: 3, tokens: 12 } });
+});
+
+it.each<Drain>(['wait', 'migrate', 'drop'])(
+  '%s neither waits for holds that are too old to be offered nor counts them',
+  async (drain) => {
+    const { clock, client, conversations, own, moves, start, pass } = world(drain);
+    own.remaining = async () => ({ requests: 0, holds: client.holds.size });
+    clock.advance(450_000);
+    expect(conversations.heldAt('decode-0')).toEqual([]);
+    const report = start();
+    await pass(20);
+    expect(await report).toEqual({ ms: 0, migrated: none, lost: none });
+    expect([client.released, moves]).toEqual([['a-d', 'b-d'], []]);
+  },
+);
+
+it('wait ends when the last hold becomes too old to be offered', async () => {
+  const { clock, client, start, pass } = world('wait');
+  clock.advance(449_900);
+  const report = start();
+  await pass(1020);
+  expect(await report).toEqual({ ms: 100, migrated: none, lost: none });
+  expect([...client.holds]).toEqual([]);
 });
 
 it('the holds of an engine that ends while it drains count as lost', async () => {
