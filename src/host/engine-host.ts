@@ -12,9 +12,9 @@ import { buildEngine, type EngineParts } from './build-engine.ts';
 import { buildPolicy, type EnginePolicy } from './build-policy.ts';
 import { CacheReport } from './cache-report.ts';
 import type { EngineApi, EngineStart, EngineStarted, ServingApi } from './engine-api.ts';
-import type { EngineEvent } from './engine-report.ts';
+import type { EngineEvent, EngineStats } from './engine-report.ts';
 import { EngineSpans } from './engine-spans.ts';
-import { EngineInspection } from './inspection.ts';
+import { EngineInspection, statsOf } from './inspection.ts';
 import { EngineLab } from './lab.ts';
 import { LoadReport } from './load-report.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
@@ -203,8 +203,17 @@ class EngineHost implements ServingApi, RunningEngine {
     this.#failure = error instanceof Error ? error : new EngineDeadError(String(error));
     this.#closing.abort();
     this.wake();
-    this.#send({ kind: 'dead', error: toWire(error) });
+    this.#send({ kind: 'dead', error: toWire(error), stats: this.#lastStats() });
     this.#parts?.transport.close();
+  }
+
+  /** null: it has not started, or its state is what failed. */
+  #lastStats(): EngineStats | null {
+    try {
+      return this.#parts && this.#policy && statsOf(this.#parts, this.#policy);
+    } catch {
+      return null;
+    }
   }
 
   #send(event: EngineEvent): void {

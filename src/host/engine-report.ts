@@ -76,5 +76,5 @@ export type EngineEvent =
    * The pool is too small for its holds: the first time since the policy was built that a hold was dropped for room.
    */
   | { kind: 'hold_dropped'; requestId: string; direction: HeldBlocks['direction'] }
-  /** The device was lost or the loop failed. No more events will come. */
-  | { kind: 'dead'; error: WireError };
+  /** The device was lost or the loop failed. No more events will come. `stats`: the last; null if there are none. */
+  | { kind: 'dead'; error: WireError; stats: EngineStats | null };

@@ -1,6 +1,8 @@
 /** The read-only part of an engine thread's interface. */
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock } from '../engine/types.ts';
+import type { EngineParts } from './build-engine.ts';
+import type { EnginePolicy } from './build-policy.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { InspectionApi } from './engine-api.ts';
 import type { EngineBlocks, EngineStats } from './engine-report.ts';
@@ -21,17 +23,7 @@ export class EngineInspection implements InspectionApi {
   }
 
   async stats(): Promise<EngineStats> {
-    const { gpu, runner, transport } = this.#engine.parts();
-    const { core, connector } = this.#engine.policy();
-    return {
-      engineId: transport.identity.engineId,
-      ...core.inspect.stats(),
-      memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
-      firstUseCompilations: runner.firstUseCompilations(),
-      holdUse: connector?.holds?.use() ?? null,
-      transfers: connector ? { ...connector.counters } : null,
-      store: connector?.store ? { ...connector.store.counters } : null,
-    };
+    return statsOf(this.#engine.parts(), this.#engine.policy());
   }
 
   async lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup> {
@@ -65,4 +57,19 @@ export class EngineInspection implements InspectionApi {
     this.#cacheReport.begin(to);
     this.#engine.wake();
   }
+}
+
+export function statsOf(
+  { gpu, runner, transport }: EngineParts,
+  { core, connector }: EnginePolicy,
+): EngineStats {
+  return {
+    engineId: transport.identity.engineId,
+    ...core.inspect.stats(),
+    memory: { gpu: gpu.bufferBytes, shared: transport.sharedBytes },
+    firstUseCompilations: runner.firstUseCompilations(),
+    holdUse: connector?.holds?.use() ?? null,
+    transfers: connector ? { ...connector.counters } : null,
+    store: connector?.store ? { ...connector.store.counters } : null,
+  };
 }

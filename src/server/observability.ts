@@ -64,8 +64,10 @@ export function observeEngine(
       app.get('/metrics', async (c) => {
         const engine = service.engine();
         const stats = await statsWithTimeout(engine, systemClock);
-        // If the engine is alive but does not answer, its figures stay as they were.
-        if (stats || engine.ended) metrics.setStats(stats);
+        // Its last figures came with its end: an answer that was under way is older. If it is alive but does not answer,
+        // its figures stay as they were.
+        if (engine.ended) metrics.setStats(null);
+        else if (stats) metrics.setStats(stats);
         return exposition(c, metrics, isOperator(c));
       });
     },

@@ -149,11 +149,15 @@ it('an engine emits AllBlocksCleared after a settings change and after it is rev
     await cluster.endConversation('c');
     await cluster.configure({ mode: 'unidirectional' });
     await converse(cluster, 'd', 1, { newTokens: 40 });
+    const { prefixCache } = await cluster.engine('decode').inspection.stats();
+    expect(prefixCache.queries).toBeGreaterThan(0);
     await cluster.engine('decode').lab.loseDevice();
     await expect.poll(() => cluster.engine('decode').dead).toBe(true);
     const dead = await metricsOf(d);
     expect(dead('num_requests_running')).toBe(0);
     expect(dead('generation_tokens_total')).toBe(24);
+    // Counted since the last scrape, of which there was none.
+    expect(dead('prefix_cache_queries_total')).toBe(prefixCache.queries);
     expect((await post(d.app, '/kv/query', { token_ids: [1, 2] })).status).toBe(503);
     await cluster.revive();
     await converse(cluster, 'e', 1, { newTokens: 40 });

@@ -102,7 +102,7 @@ it("a lost device is reported with the engine's id and the reason in separate fi
   const lost = new EngineDeadError('the device of decode-0 was lost: too hot', {
     reason: 'its device was lost: too hot',
   });
-  tell({ kind: 'dead', error: toWire(lost) });
+  tell({ kind: 'dead', error: toWire(lost), stats: null });
   await expect.poll(() => heard.filter(({ kind }) => kind === 'dead')).toHaveLength(1);
   expect(heard.at(-1)).toEqual({
     ...{ kind: 'dead', engineId: 'decode-0', role: 'decode' },

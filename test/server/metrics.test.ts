@@ -1,5 +1,6 @@
 /** Metrics: their names and buckets against vLLM's, their values against what happened. */
 import { describe, expect, it } from 'vitest';
+import { toWire } from '../../src/errors.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
 import { EngineMetrics } from '../../src/server/metrics/engine-metrics.ts';
 import { buckets125, pythonFloat } from '../../src/server/metrics/metric-kit.ts';
@@ -251,6 +252,20 @@ describe('metric values', () => {
     expect([await seen(100), await seen(100), await seen(30), await seen(50)]).toEqual([100, 100, 130, 150]);
     metrics.restarted();
     expect(await seen(60)).toBe(210);
+  });
+
+  it('keep in counters what an engine had counted when it died, and add what its replacement counts', async () => {
+    const metrics = make();
+    const engine = new TestEngine(engineConfig());
+    const asOf = (queries: number) => stats(engine, { prefixCache: { queries, hits: 0 } });
+    const queries = async () => sampleOf(await read(metrics), 'vllm:prefix_cache_queries_total');
+    metrics.setStats(asOf(100));
+    metrics.onEvent({ kind: 'dead', error: toWire(new Error('lost')), stats: asOf(128) });
+    metrics.setStats(null);
+    expect(await queries()).toBe(128);
+    metrics.restarted();
+    metrics.setStats(asOf(30));
+    expect(await queries()).toBe(158);
   });
 
   it('count a transfer once, and a failed one only as failed', async () => {

@@ -1,7 +1,7 @@
 /**
  * One engine's metrics under vLLM's names, labels and buckets (vllm/v1/metrics/loggers.py, and stats.py of the NIXL
  * connector), so that dashboards and autoscalers for vLLM work unchanged. Histograms come from the engine's events; gauges
- * and some counters from its state at each scrape. Nothing is kept about a request after its end.
+ * and some counters from its state at each scrape and at its end. Nothing is kept about a request after its end.
  */
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { StoreCounters } from '../../connector/types.ts';
@@ -82,6 +82,7 @@ export class EngineMetrics {
         for (const stay of event.stays) this.#stayed(stay);
         break;
       case 'dead':
+        if (event.stats) this.#count(event.stats);
         this.#streaming.clear();
         break;
     }
@@ -106,7 +107,11 @@ export class EngineMetrics {
     m.held.set(stats?.heldRequests ?? 0);
     m.memory('gpu', stats?.memory.gpu ?? 0);
     m.memory('shared', stats?.memory.shared ?? 0);
-    if (!stats) return;
+    if (stats) this.#count(stats);
+  }
+
+  #count(stats: EngineStats): void {
+    const m = this.#m;
     const { prefixCache, externalPrefixCache, transfers } = stats;
     this.#counts.follow('prefix queries', m.prefixQueries, prefixCache.queries);
     this.#counts.follow('prefix hits', m.prefixHits, prefixCache.hits);
