@@ -44,7 +44,7 @@ export class BlockCatalog {
   readonly slots: number;
   readonly counters: CatalogCounters = { lookups: 0, hits: 0, stored: 0, evicted: 0, refused: 0 };
   readonly #deps: CatalogDeps;
-  readonly #policy: EvictionPolicy;
+  #policy: EvictionPolicy;
   readonly #blocks = new Map<Key, Block>();
   readonly #free: number[];
   /** Blocks still arriving that are already hot: reported when they have arrived. */
@@ -54,16 +54,7 @@ export class BlockCatalog {
     this.slots = deps.slots;
     this.#deps = deps;
     this.#free = Array.from({ length: deps.slots }, (_, i) => deps.slots - 1 - i);
-    const { onHot } = deps;
-    this.#policy = makeEviction(deps.eviction, {
-      capacity: deps.slots,
-      mayGo: (key) => {
-        const { ready, readers } = this.#blocks.get(key)!;
-        return ready && readers === 0;
-      },
-      onEvicted: (key) => this.#evicted(key),
-      ...(onHot ? { onHot: (key: Key) => this.#hot(key) } : {}),
-    });
+    this.#policy = this.#newPolicy();
   }
 
   /** Blocks present or arriving. */
@@ -181,10 +172,12 @@ export class BlockCatalog {
     } else this.#forget(key, block);
   }
 
-  /** Removes all blocks that are not in use. */
+  /** Removes all blocks that are not in use, and forgets which blocks were evicted or used before. */
   clear(): void {
     for (const [key, block] of [...this.#blocks])
-      if (block.ready && block.readers === 0) this.#forget(key, block);
+      if (block.ready && block.readers === 0) this.#leave(key, block);
+    this.#policy = this.#newPolicy();
+    for (const [key, { parent }] of this.#blocks) this.#policy.put(key, parent);
   }
 
   /** Throws InternalError unless slots, blocks and the policy's keys agree. */
@@ -199,6 +192,19 @@ export class BlockCatalog {
       kept.length === this.#blocks.size && kept.every((key) => this.#blocks.has(key)),
       () => `the eviction policy keeps ${kept.length} keys, and there are ${this.#blocks.size} blocks`,
     );
+  }
+
+  #newPolicy(): EvictionPolicy {
+    const { slots, eviction, onHot } = this.#deps;
+    return makeEviction(eviction, {
+      capacity: slots,
+      mayGo: (key) => {
+        const { ready, readers } = this.#blocks.get(key)!;
+        return ready && readers === 0;
+      },
+      onEvicted: (key) => this.#evicted(key),
+      ...(onHot ? { onHot: (key: Key) => this.#hot(key) } : {}),
+    });
   }
 
   #forget(key: Key, block: Block): void {

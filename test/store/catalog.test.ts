@@ -98,6 +98,37 @@ describe('a catalog of blocks', () => {
     },
   );
 
+  test.each(EVICTIONS)('with %s finds as much after it was cleared as one that is new', (eviction) => {
+    const catalog = new BlockCatalog({ slots: 4, eviction });
+    const hits = () =>
+      [...'abacadebfghabaiebfcgdheabgcah'].filter((key) => {
+        const isHit = catalog.state(key) === 'ready';
+        if (isHit) {
+          catalog.prepareLoad([key]);
+          catalog.completeLoad([key]);
+        } else stored(catalog, key);
+        return isHit;
+      }).length;
+    const first = hits();
+    catalog.clear();
+    expect(catalog.size).toBe(0);
+    expect(hits()).toBe(first);
+  });
+
+  test.each(EVICTIONS)('with %s keeps what is in use when it is cleared', (eviction) => {
+    const catalog = new BlockCatalog({ slots: 3, eviction });
+    stored(catalog, 'a', 'b', 'c', 'd');
+    const inUse = [...catalog.ready()].at(-1)![0];
+    catalog.prepareLoad([inUse]);
+    catalog.clear();
+    catalog.checkIntegrity();
+    expect([...catalog.ready()].map(([key]) => key)).toEqual([inUse]);
+    catalog.completeLoad([inUse]);
+    stored(catalog, 'x', 'y', 'z');
+    catalog.checkIntegrity();
+    expect(catalog.size).toBe(3);
+  });
+
   test('reports an eviction with its key and slot', () => {
     const evicted: [string, number][] = [];
     const catalog = new BlockCatalog({
