@@ -33,7 +33,7 @@ export const store = {
   }),
   storeDir: text('a folder').nullable().default(null).meta({
     description:
-      'A folder as a second tier below store memory; its KV outlives the process. Created if missing. Without --store, store memory is 64MiB.',
+      'A folder as a second tier below store memory; its KV outlives the process. Created if missing. Texts pass through store memory, so no more of one text is reused than fits there. Without --store, store memory is 64MiB.',
     value: 'DIR',
   }),
   storeUrl: text(WANTED_URL)
@@ -45,14 +45,14 @@ export const store = {
     .default(null)
     .meta({
       description:
-        'A Redis or Valkey server as a second tier below store memory, for several machines: redis://HOST:6379. Any kvferry with the same model, layout and adapter can load its blocks. Without --store, store memory is 64MiB.',
+        'A Redis or Valkey server as a second tier below store memory, for several machines: redis://HOST:6379. Any kvferry with the same model, layout and adapter can load its blocks. No more of one text is reused than fits into store memory. Without --store, store memory is 64MiB.',
       value: 'URL',
     }),
   storeDirSize: bytes()
     .default(2 ** 30)
     .meta({
       description:
-        'Largest size of the folder; the least recently used blocks are removed first. For a server, set its own maxmemory.',
+        'Largest size of the folder; the least recently used blocks are removed first. Each process that shares a folder takes as much. For a server, set its own maxmemory.',
       value: 'BYTES',
     }),
   storeTtl: anyNumber('a number of seconds above 0', { above: 0 }).nullable().default(null).meta({
