@@ -40,8 +40,11 @@ export interface StoreFolder {
    * `most + 1`. Absent: read() is as fast.
    */
   readFor?<T>(name: string, most: number, use: (file: Uint8Array | null) => T): Promise<T>;
-  /** Atomic: readers see the old file or the new one, even if the writer dies. Creates parent folders. */
-  write(name: string, bytes: Uint8Array): Promise<void>;
+  /**
+   * Atomic: readers see the old file or the new one, even if the writer dies. Creates parent folders. If some are missing,
+   * calls onMissing first: somebody may have removed the whole folder. Not called where nobody else can.
+   */
+  write(name: string, bytes: Uint8Array, onMissing?: () => Promise<void>): Promise<void>;
   /** Does nothing if the file does not exist. */
   remove(name: string): Promise<void>;
 }

@@ -46,12 +46,25 @@ export async function openStoreFolder(folder: StoreFolder, make: boolean): Promi
     const wanted = make ? 'an empty folder, or one that a store created' : 'one that a store created';
     throw new ConfigError(`${location} is not a kvferry store (it has no ${MARKER}): give ${wanted}`);
   }
-  const text = JSON.stringify({ format: FORMAT_VERSION });
-  await folder.write(MARKER, new TextEncoder().encode(text)).catch((error: Error) => {
+  await mark(folder).catch((error: Error) => {
     throw new ConfigError(`the store cannot write to ${location}: ${error.message}; give another folder`);
   });
   return [];
 }
+
+/** Makes the folder a store's again if it was removed or emptied. Throws ConfigError if it is now something else. */
+export async function remakeStoreFolder(folder: StoreFolder): Promise<void> {
+  const isEmpty = await folder.isEmpty().catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return true;
+    throw error;
+  });
+  // In this order: another writer may mark it meanwhile.
+  if (isEmpty) await mark(folder);
+  else if (!(await folder.read(MARKER))) throw new ConfigError(`it no longer has a ${MARKER}`);
+}
+
+const mark = (folder: StoreFolder): Promise<void> =>
+  folder.write(MARKER, new TextEncoder().encode(JSON.stringify({ format: FORMAT_VERSION })));
 
 function formatIn(marker: Uint8Array): unknown {
   try {

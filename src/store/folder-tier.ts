@@ -10,7 +10,8 @@ import type { StoreFolder } from '../platform/types.ts';
 import { sumOf } from '../sum.ts';
 import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
-import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
+import { blockIn, fileOf, openStoreFolder, remakeStoreFolder } from './folder-names.ts';
+import { inOrderOfEviction } from './folder-order.ts';
 import { partsOf } from './keys.ts';
 import type { Tier } from './lower-tiers.ts';
 import { bytesIn, scatter } from './slots.ts';
@@ -81,9 +82,9 @@ export class FolderTier implements Tier {
     const { folder, namespace, quotaBytes } = options;
     // First: if the quota is refused, nothing must have been created or removed.
     const fileBytes = fileBytesIn(options);
-    const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
+    const files = inOrderOfEviction(await openStoreFolder(folder, true));
     const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
-    // Remove blocks of other models, oldest first, until they leave half of the quota plus one block.
+    // Remove blocks of other models until they leave half of the quota plus one block.
     let othersBytes = sumOf(others, ({ bytes }) => bytes);
     for (const { name, bytes } of others) {
       if (othersBytes <= Math.max(0, quotaBytes / 2 - fileBytes)) break;
@@ -106,7 +107,7 @@ export class FolderTier implements Tier {
   }
 
   get blocks(): number {
-    return this.#order.size;
+    return this.#written.size;
   }
 
   /** Total size of this namespace's files. */
@@ -161,6 +162,9 @@ export class FolderTier implements Tier {
         'read',
         `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed instead`,
       );
+      this.counters.broken++;
+      // Its file stays, since the trouble may be the disk's, and takes its room until the block is written again.
+      this.#forgotten(hash);
       return false;
     }
   }
@@ -207,7 +211,7 @@ export class FolderTier implements Tier {
     if (!this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent)) return false;
     await this.#removing.get(hash);
     try {
-      await folder.write(this.#format.nameOf(name)!, file);
+      await folder.write(this.#format.nameOf(name)!, file, () => remakeStoreFolder(folder));
     } catch (error) {
       this.#leave(hash);
       this.#warn(
@@ -230,6 +234,8 @@ export class FolderTier implements Tier {
 
   /** Makes room by removing the least recently used blocks. False if that would remove the sequence's own earlier blocks. */
   #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): boolean {
+    // It may replace a file that could not be read.
+    this.#leave(hash);
     while (this.#taken + bytes > this.#room && this.#order.size > 0) {
       const [oldest] = this.#order.keys();
       if (parent !== null && this.#ends(hash, parent, oldest!)) {

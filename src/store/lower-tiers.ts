@@ -31,7 +31,7 @@ export interface LowerTierCounters extends WriteCounters {
   readBytes: number;
   /** Total time of successful reads, ms. Concurrent ones count separately. */
   readMs: number;
-  /** Blocks that failed their checks and were removed. */
+  /** Blocks that failed their checks and were removed, and files that could not be read. */
   broken: number;
 }
 

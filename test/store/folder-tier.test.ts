@@ -247,13 +247,86 @@ describe('a folder tier', () => {
     expect(troubles).toEqual([]);
   });
 
-  it('loses its blocks if the folder is deleted, and creates the folder again', async () => {
+  it.each([
+    ['deleted', () => rm(directory, { recursive: true })],
+    [
+      'emptied',
+      async () => {
+        for (const name of await readdir(directory))
+          await rm(path.join(directory, name), { recursive: true });
+      },
+    ],
+  ])('loses its blocks if the folder is %s, and makes it a store again', async (_, remove) => {
     const tier = await open();
     await stored(tier, 1);
-    await rm(directory, { recursive: true });
+    await remove();
     expect(await found(tier, 1)).toEqual([null]);
     await stored(tier, 2);
     expect(await found(tier, 2)).toEqual([2]);
+    expect(await found(await open(), 1, 2)).toEqual([null, 2]);
+  });
+
+  it('does not write to a folder of other files that has taken the place of its own', async () => {
+    const tier = await open();
+    await rm(directory, { recursive: true });
+    await mkdir(directory);
+    await writeFile(path.join(directory, 'thesis.txt'), 'mine');
+    await stored(tier, 1);
+    expect(troubles).toEqual([
+      expect.stringMatching(/cannot be written to \(it no longer has a kvferry-store/),
+    ]);
+    expect(await readdir(directory)).toEqual(['thesis.txt']);
+  });
+
+  it('evicts the oldest blocks first when it is opened again, but the end of a text before its start', async () => {
+    await stored(await open(), 1, 2, 3, 4, 5);
+    for (const [n, seconds] of [
+      [1, 1000],
+      [2, 10],
+      [3, 8],
+      [4, 6],
+      [5, 4],
+    ] as const) {
+      const time = new Date(Date.now() - 1000 * seconds);
+      await utimes(fileOfBlock(n), time, time);
+    }
+    const tier = await open({ quotaBytes: 5 * (BLOCK + HEAD_BYTES) });
+    await stored(tier, 6, 7, 8);
+    expect(await found(tier, 1, 2, 3, 4, 5)).toEqual([null, 2, 3, null, null]);
+  });
+
+  it('treats a file that cannot be read as a miss, counts it, and replaces it', async () => {
+    await stored(await open(), 1, 2);
+    const onDisk = directoryFolder(directory);
+    let fails = true;
+    const folder: StoreFolder = {
+      ...onDisk,
+      readFor: (name, most, use) =>
+        fails && name.includes(hash(1)) ? Promise.reject(new Error('EIO')) : onDisk.readFor!(name, most, use),
+    };
+    const told: string[] = [];
+    const onChange = (kind: string) => told.push(kind);
+    const tier = await open({ folder, quotaBytes: 2 * (BLOCK + HEAD_BYTES), onChange });
+    expect(await found(tier, 1, 2, 1)).toEqual([null, 2, null]);
+    expect(tier.counters.broken).toBe(1);
+    expect(tier.blocks).toBe(1);
+    expect(troubles).toEqual([expect.stringMatching(/cannot be read \(EIO\)/)]);
+    fails = false;
+    await stored(tier, 1);
+    expect(await found(tier, 1, 2)).toEqual([1, 2]);
+    expect(told).toEqual(['removed', 'stored']);
+  });
+
+  it('counts a file that cannot be read until it is removed to make room', async () => {
+    await stored(await open(), 1, 2);
+    const folder = { ...directoryFolder(directory), readFor: () => Promise.reject(new Error('EIO')) };
+    const quotaBytes = 2 * (BLOCK + HEAD_BYTES);
+    const tier = await open({ folder, quotaBytes });
+    expect(await found(tier, 1, 2)).toEqual([null, null]);
+    await stored(tier, 3);
+    const files = (await folder.list()).filter(({ name }) => name !== MARKER);
+    expect(files).toHaveLength(2);
+    expect(tier.bytes).toBe(BLOCK + HEAD_BYTES);
   });
 
   it.each(['ENOSPC', 'EROFS', 'EACCES'])(

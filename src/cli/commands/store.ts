@@ -114,7 +114,7 @@ async function lookInto(place: Place, what: Action, config: RunConfig, deps: Cli
     ...wrap(
       broken.length === 0
         ? `${intact}.`
-        : `${intact}; the others are removed when a store reads them, or by store clear. --json lists their full names.`,
+        : `${intact}; the others are removed or replaced when a store reads them, or removed by store clear. --json lists their full names.`,
       WIDTH,
     ),
   ]);

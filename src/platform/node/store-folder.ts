@@ -47,13 +47,14 @@ export function directoryFolder(directory: string): StoreFolder {
 
     readFor: (name, most, use) => reads.read(at(name), most, use),
 
-    async write(name, bytes) {
+    async write(name, bytes, onMissing) {
       const file = at(name);
       const temporary = `${file}.${process.pid}-${randomBytes(6).toString('hex')}.tmp`;
       const write = () => writeFile(temporary, bytes);
       try {
         await write().catch(async (error: NodeJS.ErrnoException) => {
           if (error.code !== 'ENOENT') throw error;
+          await onMissing?.();
           await makeDirectory(path.dirname(file));
           await write();
         });

@@ -122,7 +122,7 @@ function defineStoreMetrics(kit: MetricKit) {
     writeTime: tiered('write_time', 'Time of these writes, in seconds.'),
     promotionFailures: tiered(
       'promotion_job_failures',
-      'Blocks in a tier below memory that were damaged or not the block of their name, and were removed.',
+      'Blocks in a tier below memory that were damaged or not the block of their name, and were removed, and files that could not be read.',
     ),
     cascadeFailures: tiered('cascade_job_failures', 'Blocks that were not written to a tier below memory.'),
   };
