@@ -2,7 +2,7 @@
 import { useCompileCache } from '../platform/node/compile-cache.ts';
 /** The program: runs main() in a real process. */
 import { beginPreload } from '../platform/node/preload.ts';
-import { endThreadsAhead } from '../platform/node/threads.ts';
+import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
 
 const args = process.argv.slice(2);
 beginPreload(args);
@@ -10,8 +10,11 @@ useCompileCache();
 // Loaded while engine threads start.
 const { main } = await import('./app.ts');
 const { nodeDeps } = await import('./node/node-deps.ts');
-const code = await main(args, await nodeDeps());
+const { endDespite } = await import('./node/end-despite.ts');
+const deps = await nodeDeps();
+const code = await main(args, deps);
 await endThreadsAhead();
 // Not process.exit(): streams may still hold output, and the process ends when they are empty.
 // An output error may have set the exit code already.
 process.exitCode ||= code;
+await endDespite(hangingThreads(), process, deps.exitNow);

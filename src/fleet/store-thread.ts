@@ -13,29 +13,30 @@ import { namespaceOf } from '../store/block-file.ts';
 import type { StoreBlocks } from '../store/block-news.ts';
 import type { StoreApi, StoreStart } from '../store/host.ts';
 import type { StoreStats } from '../store/stats.ts';
+import { sumOf } from '../sum.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
-import { unlessSilent } from '../transport/deadlines.ts';
+import { silence, unlessSilent } from '../transport/deadlines.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { Followers } from './followers.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
-import { STUCK, STUCK_MS, StuckWatch } from './stuck-watch.ts';
+import { STUCK, STUCK_MS } from './stuck-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
 /** Link to a local store: this machine's memory. A modelled link applies between engines only. */
 const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE_INFINITY, latencyMs: 0 };
 
-/** Milliseconds between checks whether a store that is shutting down still answers. */
+/** Milliseconds between checks whether a store that writes still answers and gets on. */
 const LOOK_MS = 1000;
+const NOTHING_WRITTEN = `it wrote nothing for ${STUCK_MS / 1000} s`;
 
 export class StoreThread {
   readonly #api: StoreApi;
   readonly #thread: EngineThread;
   readonly #clock: Clock;
-  readonly #watch: StuckWatch;
   /** Aborts when its thread is gone or abandoned. */
   readonly #threadEnded = new AbortController();
   readonly #connected: ThreadEngine[] = [];
@@ -59,7 +60,6 @@ export class StoreThread {
     this.#remote = remote;
     this.#wire = wire;
     this.#clock = clock;
-    this.#watch = new StuckWatch(clock, async () => void (await this.stats().catch(() => null)));
     thread.onExit((reason) => this.#end(reason));
   }
 
@@ -161,9 +161,7 @@ export class StoreThread {
   /** Empties its memory of everything that is not in use now. */
   async clear(): Promise<void> {
     if (this.#ended !== null) return;
-    // Writing may take long, so there is no time limit while it answers.
-    this.#watch.owe();
-    await this.#unlessEnded(this.#api.clear()).finally(() => this.#watch.settle());
+    await this.#whileItWrites(this.#unlessEnded(this.#api.clear()));
   }
 
   async checkIntegrity(): Promise<void> {
@@ -175,9 +173,7 @@ export class StoreThread {
     if (this.#ended !== null) return;
     this.#closing = true;
     void this.#api.shutdown().catch(() => {});
-    // Writing may take long, so there is no time limit while it answers.
-    for (; this.#ended === null; await this.#clock.sleep(LOOK_MS, this.#threadEnded.signal))
-      await this.stats().catch(() => null);
+    await this.#whileItWrites(this.#unlessEnded(new Promise<never>(() => {})));
   }
 
   #end(reason: string): void {
@@ -199,10 +195,32 @@ export class StoreThread {
    */
   async #call<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
     if (this.#ended !== null) return null;
-    return unlessSilent(this.#unlessEnded(call(this.#api)), STUCK_MS, this.#clock, () => {
-      this.#thread.abandon();
-      this.#end(STUCK);
+    return unlessSilent(this.#unlessEnded(call(this.#api)), STUCK_MS, this.#clock, () =>
+      this.#abandon(STUCK),
+    );
+  }
+
+  /**
+   * For work that may write much, so there is no time limit while the store answers and blocks get written. Otherwise
+   * its thread is abandoned: a folder may never answer, as on a network that is down.
+   */
+  async #whileItWrites(work: Promise<unknown>): Promise<void> {
+    const over = new AbortController();
+    let written = 0;
+    const look = async (): Promise<void> => {
+      for (; !over.signal.aborted; await this.#clock.sleep(LOOK_MS, over.signal))
+        written = writtenIn(await this.stats().catch(() => null)) ?? written;
+    };
+    void look();
+    void silence(this.#clock, STUCK_MS, () => written, over.signal).then((isSilent) => {
+      if (isSilent) this.#abandon(NOTHING_WRITTEN);
     });
+    await work.finally(() => over.abort());
+  }
+
+  #abandon(reason: string): void {
+    this.#thread.abandon();
+    this.#end(reason);
   }
 
   /** Resolves to null if the thread ends first; comlink alone would wait for ever. */
@@ -216,6 +234,11 @@ export class StoreThread {
     });
   }
 }
+
+/** Blocks that its lower tiers have written or given up. */
+const writtenIn = (stats: StoreStats | null): number | null =>
+  stats &&
+  sumOf([stats.folder, stats.server], (tier) => (tier ? tier.counters.written + tier.counters.leftOut : 0));
 
 /** null: no store was asked for. Throws KvferryError, after shutting down the engines and the store. */
 export async function startStore(

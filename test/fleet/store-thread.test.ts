@@ -44,6 +44,7 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
     exit(reason);
   };
   let stuck = false;
+  let written = 0;
   const addPeer = () => {
     if (asked === 'answers') return Promise.resolve();
     if (asked === 'ends') end('out of memory');
@@ -51,11 +52,14 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
     return new Promise(() => {});
   };
   let writes = 0;
-  const stats = () => (stuck ? new Promise(() => {}) : Promise.resolve({}));
+  const stats = () =>
+    stuck
+      ? new Promise(() => {})
+      : Promise.resolve({ folder: { counters: { written, leftOut: 0 } }, server: null });
   const clear = async () => {
     stuck ||= asked === 'is stuck';
-    if (stuck) return new Promise(() => {});
-    while (writes-- > 0) await clock.sleep(STUCK_MS);
+    if (stuck || Number.isNaN(writes)) return new Promise(() => {});
+    for (; writes > 0; writes--, written++) await clock.sleep(STUCK_MS / 2);
   };
   const shutdown = async () => {
     await clear();
@@ -144,10 +148,10 @@ test('a store that is stuck while an engine connects is abandoned, and requests 
   await store.shutdown();
 });
 
-test('a store that writes for long before it is empty is waited for as long as it answers', async () => {
+test('a store that writes for long before it is empty is waited for as long as it writes', async () => {
   const clock = new TestClock(0);
   const { store, hasToWrite, troubles } = await world('answers', clock);
-  hasToWrite(5);
+  hasToWrite(10);
   await inNoTime(clock, store.clear());
   expect([store.ended, troubles]).toEqual([null, []]);
   expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);
@@ -161,10 +165,21 @@ test('a store that is stuck while it empties its memory is abandoned', async () 
   expect(store.ended).toBe('its thread did not answer for 60 s');
 });
 
-test('a store that writes for long at shutdown is waited for as long as it answers', async () => {
+test.each(['clear', 'shutdown'] as const)(
+  'a store whose writes never end is abandoned in %s, though it answers',
+  async (method) => {
+    const clock = new TestClock();
+    const { store, hasToWrite } = await world('answers', clock);
+    hasToWrite(Number.NaN);
+    await inNoTime(clock, store[method]());
+    expect(store.ended).toBe('it wrote nothing for 60 s');
+  },
+);
+
+test('a store that writes for long at shutdown is waited for as long as it writes', async () => {
   const clock = new TestClock(0);
   const { store, hasToWrite, troubles } = await world('answers', clock);
-  hasToWrite(5);
+  hasToWrite(10);
   await inNoTime(clock, store.shutdown());
   expect([store.ended, troubles]).toEqual(['it was closed', []]);
   expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);

@@ -24,6 +24,9 @@ interface Started {
 
 const ahead: Started[] = [];
 
+/** Abandoned threads that have not ended, with what runs in them. */
+const abandoned = new Map<Worker, string>();
+
 /** 1 while a thread changes the environment for its driver (gpu.ts). */
 const driverTurn = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
 
@@ -55,13 +58,16 @@ export async function endThreadsAhead(): Promise<void> {
 export function takeEngineThread(): EngineThread {
   const started = ahead.shift() ?? start('engine-node', 'engine');
   started.worker.ref();
-  return threadOf(started);
+  return threadOf(started, 'engine');
 }
 
 /** A thread for a store. Throws EngineDeadError if the system allows no more threads. */
-export const startStoreThread = (): EngineThread => threadOf(start('store-node', 'store'));
+export const startStoreThread = (): EngineThread => threadOf(start('store-node', 'store'), 'store');
 
-function threadOf(started: Started): EngineThread {
+/** What runs in the abandoned threads that have not ended ('engine', 'store'). When a process ends, Node waits for them. */
+export const hangingThreads = (): string[] => [...abandoned.values()];
+
+function threadOf(started: Started, name: string): EngineThread {
   const { worker, port } = started;
   return {
     port: port as unknown as MessagePort,
@@ -76,6 +82,9 @@ function threadOf(started: Started): EngineThread {
     abandon() {
       port.close();
       worker.unref();
+      if (started.ended !== null) return;
+      abandoned.set(worker, name);
+      worker.once('exit', () => abandoned.delete(worker));
     },
   };
 }
