@@ -52,15 +52,17 @@ export async function openStoreFolder(folder: StoreFolder, make: boolean): Promi
   return [];
 }
 
-/** Makes the folder a store's again if it was removed or emptied. Throws ConfigError if it is now something else. */
+/** Makes the folder a store's again if it was removed or emptied. Throws ConfigError if it now holds other files. */
 export async function remakeStoreFolder(folder: StoreFolder): Promise<void> {
-  const isEmpty = await folder.isEmpty().catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return true;
+  if (await folder.read(MARKER)) return;
+  const files = await folder.list().catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
     throw error;
   });
-  // In this order: another writer may mark it meanwhile.
-  if (isEmpty) await mark(folder);
-  else if (!(await folder.read(MARKER))) throw new ConfigError(`it no longer has a ${MARKER}`);
+  // Other writers may have marked it meanwhile, or written blocks while it was being removed.
+  if (!files.every((file) => file.name === MARKER || blockIn(file)))
+    throw new ConfigError(`it has no ${MARKER} any more, but other files`);
+  await mark(folder);
 }
 
 const mark = (folder: StoreFolder): Promise<void> =>

@@ -266,6 +266,15 @@ describe('a folder tier', () => {
     expect(await found(await open(), 1, 2)).toEqual([null, 2]);
   });
 
+  it('marks its folder again if only blocks were left in it, whose writing went on while it was removed', async () => {
+    const tier = await open();
+    await stored(tier, 1);
+    await rm(path.join(directory, MARKER));
+    tier.write(`ff${hash(2).slice(2)}`, [kv(2)]);
+    await tier.flush();
+    expect((await open()).blocks).toBe(2);
+  });
+
   it('does not write to a folder of other files that has taken the place of its own', async () => {
     const tier = await open();
     await rm(directory, { recursive: true });
@@ -273,7 +282,7 @@ describe('a folder tier', () => {
     await writeFile(path.join(directory, 'thesis.txt'), 'mine');
     await stored(tier, 1);
     expect(troubles).toEqual([
-      expect.stringMatching(/cannot be written to \(it no longer has a kvferry-store/),
+      expect.stringMatching(/cannot be written to \(it has no kvferry-store.json any more/),
     ]);
     expect(await readdir(directory)).toEqual(['thesis.txt']);
   });
