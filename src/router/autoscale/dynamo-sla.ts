@@ -22,8 +22,6 @@ export const dynamoSlaSchema = z.strictObject({
   /** Upper limit for P and D together; lower limit for each role. */
   maxEngines: z.number().int().min(2).default(8),
   minEndpoint: z.number().int().positive().default(1),
-  /** After this time, a change that is not done is given up. */
-  ackTimeoutSeconds: positive().default(1800),
   throughputIntervalSeconds: positive().default(180),
   loadIntervalSeconds: positive().default(5),
   /** Scales down if every engine is below this share of its SLO. */
@@ -74,9 +72,8 @@ export class DynamoSla implements Autoscaler {
   #floorMs: number | null = null;
   #loadMs = Number.NEGATIVE_INFINITY;
   readonly #bounds: Readonly<Record<EngineRole, Bounds>> | null;
-  /** The last decision. Until it is carried out, no other is made. */
+  /** The last decision, until the change that followed is over. */
   #desired: Engines | null = null;
-  #desiredMs = 0;
 
   /** `bounds`: limits of each role, which decisions never exceed; null: none. */
   constructor(parameters: Parameters, bounds: Readonly<Record<EngineRole, Bounds>> | null = null) {
@@ -86,15 +83,13 @@ export class DynamoSla implements Autoscaler {
   }
 
   decide(load: FleetLoad): Record<EngineRole, ScaleDecision> {
-    const { nowMs, served, prefill, decode } = load;
+    const { nowMs, served, prefill, decode, changing } = load;
     if (served) this.#sinceFloor.push(served);
     this.#floorMs ??= nowMs;
     const now = { prefill: prefill.engines, decode: decode.engines };
-    const desired = this.#desired ?? now;
-    const waits = nowMs - this.#desiredMs < 1000 * this.#p.ackTimeoutSeconds;
-    if (waits && (desired.prefill !== now.prefill || desired.decode !== now.decode)) {
-      return decisions(desired, () => 'the last change is still in progress');
-    }
+    // Somebody else may have started the change. What it leaves behind is the start of the next decision.
+    if (changing) return decisions(this.#desired ?? now, () => 'a change is in progress');
+    this.#desired = null;
     const floorIsNew = this.#updateFloor(nowMs);
     if (!floorIsNew && nowMs - this.#loadMs < 1000 * this.#p.loadIntervalSeconds) {
       return decisions(now, () => 'between two checks');
@@ -106,10 +101,10 @@ export class DynamoSla implements Autoscaler {
       prefill: Math.max(this.#floor.prefill, moved.prefill.want),
       decode: Math.max(this.#floor.decode, moved.decode.want),
     };
-    this.#desired = this.#bounded(withinBudget(proposed, this.#p));
-    this.#desiredMs = nowMs;
-    const cut = this.#desired.prefill + this.#desired.decode < proposed.prefill + proposed.decode;
-    return decisions(this.#desired, (role) =>
+    const desired = this.#bounded(withinBudget(proposed, this.#p));
+    if (desired.prefill !== now.prefill || desired.decode !== now.decode) this.#desired = desired;
+    const cut = desired.prefill + desired.decode < proposed.prefill + proposed.decode;
+    return decisions(desired, (role) =>
       [
         moved[role].why,
         ...(this.#floor[role] > moved[role].want ? [`throughput needs ${this.#floor[role]}`] : []),
@@ -146,7 +141,7 @@ export class DynamoSla implements Autoscaler {
       return { want: engines + 1, why: `every engine above ${slo} ms` };
     const low = slo * this.#p.downShare;
     if (values.every((value) => value < low) && engines > this.#p.minEndpoint) {
-      return { want: engines - 1, why: `every engine below ${low} ms` };
+      return { want: engines - 1, why: `every engine below ${Number(low.toPrecision(4))} ms` };
     }
     return { want: engines, why: `within ${slo} ms` };
   }

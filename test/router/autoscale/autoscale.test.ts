@@ -367,12 +367,35 @@ describe('dynamo-sla', () => {
     const busy = role(1, 900);
     const calm = role(1, 45);
     expect(wants(scaler, 0, busy, calm)).toEqual([2, 1]);
-    expect(wants(scaler, 60, busy, calm)).toEqual([2, 1]);
+    expect(wants(scaler, 60, busy, calm, { changing: true })).toEqual([2, 1]);
     const done = role(2, 900, 900);
     expect(wants(scaler, 61, done, calm)).toEqual([3, 1]);
     expect(wants(scaler, 62, role(3, 450, 450, 450), calm)).toEqual([3, 1]);
     expect(wants(scaler, 64, role(3, 900, 900, 900), calm)).toEqual([3, 1]);
     expect(wants(scaler, 66, role(3, 900, 900, 900), calm)).toEqual([4, 1]);
+  });
+
+  test("stands by its own change while that is under way, and by somebody else's once it is over", () => {
+    const scaler = makeAutoscaler('dynamo-sla', given);
+    const [busy, calm] = [role(1, 900), role(1, 45)];
+    const changing = { changing: true };
+    expect(wants(scaler, 0, busy, calm)).toEqual([2, 1]);
+    expect(wants(scaler, 5, busy, calm, changing)).toEqual([2, 1]);
+    // It failed.
+    expect(wants(scaler, 6, busy, calm)).toEqual([2, 1]);
+    const calmP = role(2, 450, 450);
+    expect(wants(scaler, 11, calmP, calm)).toEqual([2, 1]);
+    expect(wants(scaler, 16, calmP, calm, changing)).toEqual([2, 1]);
+    const { decode } = scaler.decide(at(21, calmP, { decode: role(3, 45), ...changing }));
+    expect(decode).toEqual({ want: 3, why: 'a change is in progress' });
+    expect(wants(scaler, 22, calmP, role(3, 45, 45, 45))).toEqual([2, 3]);
+  });
+
+  test('rounds what it compared with', () => {
+    const scaler = makeAutoscaler('dynamo-sla', { ...given, itlMs: 3 });
+    expect(scaler.decide(at(0, role(1), { decode: role(2, 1, 2) })).decode.why).toBe(
+      'every engine below 2.4 ms',
+    );
   });
 
   test('sets a floor from throughput every 180 s, below which load does not scale', () => {
