@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
+import type { AutoscaleDecision } from '../../src/router/autoscale/loop.ts';
 import type { RoutedCandidate, RoutedTurn } from '../../src/router/decision.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
 import { FleetMetrics, type StayingEngine } from '../../src/server/metrics/fleet-metrics.ts';
@@ -93,6 +94,13 @@ it('joins, departures and deaths are counted, with start and drain times and mig
   expect(await value('fleet_drain_seconds_sum')).toBe(0.25);
   expect(await value('fleet_migrated_kv_tokens_total')).toBe(120);
   expect(await value('fleet_lost_kv_tokens_total')).toBe(30);
+});
+
+it('engines are wanted only once an autoscaler has decided', async () => {
+  expect(await kit.text()).not.toContain('autoscale_desired_engines{');
+  const roles = { prefill: { want: 1 }, decode: { want: 3 } };
+  metrics.decided({ roles } as AutoscaleDecision);
+  expect(await value('autoscale_desired_engines', 'role="decode"')).toBe(3);
 });
 
 it('engines are counted by role without those that ended, and combined ones as "both"', async () => {

@@ -118,6 +118,12 @@ function define(kit: MetricKit) {
       'kvferry:fleet_lost_kv_tokens_total',
       'Tokens that a leaving engine held for next turns and that were lost.',
     ),
-    wanted: kit.gauges('kvferry:autoscale_desired_engines', 'Engines that --autoscale wants.', 'role', ROLES),
+    // Without an autoscaler nothing is wanted, which is not 0.
+    wanted: kit.gauges<(typeof ROLES)[number]>(
+      'kvferry:autoscale_desired_engines',
+      'Engines that --autoscale wants. Absent before its first decision.',
+      'role',
+      [],
+    ),
   };
 }

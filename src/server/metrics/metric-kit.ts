@@ -11,7 +11,7 @@ export interface Exposition {
   plainText(): Promise<string>;
 }
 
-/** Creates metrics. Each exists from the start, at 0, and has the common labels. */
+/** Creates metrics with the common labels. Each exists from the start, at 0. */
 export class MetricKit {
   readonly #registry = new Registry();
 
@@ -50,6 +50,7 @@ export class MetricKit {
     return new Gauge({ name, help, registers: [this.#registry] });
   }
 
+  /** A series exists from the start only for these of the label's `values`. */
   gauges<T extends string>(
     name: string,
     help: string,
