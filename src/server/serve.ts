@@ -80,7 +80,13 @@ export async function startServer(
   const revival = keepAlive(cluster, options.log);
   noteDecisions(cluster, options);
   if (faults)
-    faults.kill = async (place) => cluster.engines.find(({ name }) => name === place)?.lab.loseDevice();
+    faults.kill = async (place) => {
+      const engine = cluster.engines.find(({ name }) => name === place);
+      // One that has ended already is as good as killed.
+      await engine?.lab.loseDevice().catch((error: unknown) => {
+        if (!engine.ended) throw error;
+      });
+    };
   let engines: EnginePorts | null = null;
   let stopScaling = () => {};
   const stop = async (graceMs: number) => {

@@ -22,8 +22,8 @@ it('POST /faults makes engines slow, hang, fail or die without changing tokens; 
         const response = await post(`${urls.router}/v1/completions`, ask);
         return { status: response.status, body: (await response.json()) as { choices?: { text: string }[] } };
       };
-      const add = async (fault: object) =>
-        (await (await post(`${urls.admin}/faults`, { faults: [fault] })).json()) as {
+      const add = async (...added: object[]) =>
+        (await (await post(`${urls.admin}/faults`, { faults: added })).json()) as {
           faults: { times: number }[];
         };
       const times = async () =>
@@ -58,7 +58,11 @@ it('POST /faults makes engines slow, hang, fail or die without changing tokens; 
       expect(await metric(urls.decode, 'kvferry:requests_refused_total')).toBe(1);
       await end();
 
-      await add({ engine: 'decode-0', fault: 'kill' });
+      const kill = { engine: 'decode-0', fault: 'kill' };
+      await add(kill);
+      // An engine that is down is as good as killed, and the rest of the list counts.
+      const both = await add(kill, { engine: 'prefill-0', fault: 'slow', delay_ms: 1 });
+      expect(both.faults).toHaveLength(2);
       expect((await say()).body.choices).toEqual(right.choices);
       await expect.poll(() => cluster.engines.every(({ ended }) => !ended)).toBe(true);
       expect((await say()).body.choices).toEqual(right.choices);
