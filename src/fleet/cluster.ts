@@ -201,6 +201,11 @@ export class EngineCluster extends ShownCluster implements Cluster {
     return report;
   }
 
+  /** Keeps the engine from leaving the fleet until the returned function is called. */
+  keep(engineId: string): () => void {
+    return this.#router.turnsAt.enter([engineId]);
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.members.close(), this.store?.shutdown()]);
   }

@@ -1,4 +1,4 @@
-/** Counts turns by engine, from when they enter it until they leave it. */
+/** Counts turns (or requests of an engine's own port) by engine, from when they enter it until they leave it. */
 export class TurnsByEngine {
   readonly #counts = new Map<string, number>();
 

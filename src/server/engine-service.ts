@@ -115,6 +115,7 @@ export class OneEngineService implements EngineService {
     // A request that reads from the other engine is the second half of a turn in progress; it is still served.
     if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
       throw comeBack(`engine ${this.name} is leaving the fleet: use another engine`);
+    void request.received.then(this.#cluster.keep(engine.engineId));
     const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       if (!isRetryLater(error))

@@ -60,7 +60,7 @@ export class OpenPorts {
       observability.close();
       throw error;
     });
-    const opened = { server, admission };
+    const opened = { server, admission, operator: false };
     this.#opened.add(opened);
     this.#observed.add(entry);
     this.#adminApp = null;
@@ -71,17 +71,25 @@ export class OpenPorts {
         this.#observed.delete(entry);
         this.#adminApp = null;
         observability.close();
-        await closePorts([opened], FAREWELL_MS);
+        await closePorts(
+          [opened],
+          FAREWELL_MS,
+          `engine ${service.name} has left the fleet: use another engine`,
+        );
       },
     };
   }
 
-  /** Opens the operator's port and returns its URL. `mount` adds routes to those of the other ports. Throws ConfigError. */
-  async openAdmin(mount: (app: Hono) => void): Promise<string> {
+  /**
+   * Opens the operator's port and returns its URL. `mount` adds routes to those of the other ports. Its requests enter
+   * the admission only to be answered when the port closes. Throws ConfigError.
+   */
+  async openAdmin(mount: (app: Hono, admission: Admission) => void): Promise<string> {
     const { adminHost: host, ports, writeTimeoutMs } = this.#options;
+    const admission = new Admission(Number.POSITIVE_INFINITY, 0);
     const make = (): Hono => {
       const app = adminApp([...this.#observed], { ...this.#options, hosts: this.#namesOf(host) });
-      mount(app);
+      mount(app, admission);
       return app;
     };
     const fetch: Hono['fetch'] = (...args) => {
@@ -89,14 +97,14 @@ export class OpenPorts {
       return this.#adminApp.fetch(...args);
     };
     const server = await listenOn({ fetch }, { host, port: ports.admin, writeTimeoutMs });
-    this.#opened.add({ server, admission: null });
+    this.#opened.add({ server, admission, operator: true });
     return urlOf(host, server);
   }
 
   /** Waits up to `graceMs` for the requests in progress, then aborts them. */
   async close(graceMs: number): Promise<void> {
     for (const { observability } of this.#observed) observability.close();
-    await closePorts([...this.#opened], graceMs);
+    await closePorts([...this.#opened], graceMs, 'the server is stopping');
   }
 
   #clientApp(entry: Observed, admission: Admission): Hono {

@@ -106,8 +106,8 @@ export async function startServer(
     const router = new ClusterService(cluster, served, text);
     const observability = observeRouter(router, () => cluster.members.staying);
     const { url: routerUrl } = await ports.open(router, observability, options.ports.router);
-    const admin = await ports.openAdmin((app) => {
-      mountFleet(app, cluster, ofEngines, scalings, clientOf);
+    const admin = await ports.openAdmin((app, admission) => {
+      mountFleet(app, cluster, ofEngines, scalings, clientOf, admission);
       if (faults) mountFaults(app, faults, () => cluster.engines.map(({ name }) => name));
     });
     if (options.autoscale)

@@ -71,6 +71,8 @@ export interface GenerationRequest {
   onPrompt: (promptTokenIds: readonly number[]) => void;
   /** Ends the request at its engines at once. */
   signal: AbortSignal;
+  /** Resolves when the client has received the whole response, or is gone. */
+  received: Promise<void>;
 }
 
 export interface AnswerPiece {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { TransferError } from '../../src/errors.ts';
+import { Admission } from '../../src/server/http/admission.ts';
 import type { RequestRecord } from '../../src/server/observer.ts';
 import { StubService } from './stub.ts';
 import { CHAT, hello, post, stubApp } from './stub-app.ts';
@@ -88,6 +89,21 @@ describe('admission of requests', () => {
     ]);
   });
 
+  test('tells late requests, and those that it aborts, why the port has closed', async () => {
+    const stub = new StubService();
+    stub.pace = () => new Promise(() => {});
+    const admission = new Admission(2, 0);
+    const app = stubApp(stub, { admission });
+    const message = async (answer: Response) =>
+      ((await answer.json()) as { error: { message: string } }).error.message;
+    const waiting = app.request(CHAT, post(hello));
+    await expect.poll(() => stub.requests.length).toBe(1);
+    void admission.close('decode-0 has left');
+    expect(await message(await app.request(CHAT, post(hello)))).toBe('decode-0 has left');
+    admission.abortAll('decode-0 has left');
+    expect(await message(await waiting)).toBe('decode-0 has left');
+  });
+
   test('aborts a request whose client leaves the stream', async () => {
     const stub = new StubService();
     let tokens = 0;
@@ -113,8 +129,14 @@ describe('admission of requests', () => {
     const app = stubApp(stub, { maxQueue: 0 });
     const slow = await app.request(CHAT, post({ ...hello, n: 2, temperature: 1, stream: true }));
     await expect.poll(() => stub.tokens).toBe(6);
+    let received = false;
+    void stub.requests[0]!.received.then(() => {
+      received = true;
+    });
     expect((await app.request(CHAT, post(hello))).status).toBe(503);
+    expect(received).toBe(false);
     await slow.text();
+    await stub.requests[0]!.received;
     expect((await app.request(CHAT, post(hello))).status).toBe(200);
   });
 });

@@ -32,7 +32,12 @@ function service(failure: Error = new RequestError('no'), submit?: EngineClient[
   const settings = { maxNumSeqs: 4, connector: { loadFailurePolicy: 'fail' } };
   const tokenizer = { streamDecoder: () => decoder };
   const members = { isLeaving: () => false };
-  const cluster = { engines: [engine, peer], settings, members, text: { tokenizer } };
+  const kept: string[] = [];
+  const keep = (engineId: string) => {
+    kept.push(engineId);
+    return () => void kept.splice(kept.indexOf(engineId), 1);
+  };
+  const cluster = { engines: [engine, peer], settings, members, text: { tokenizer }, keep };
   const decoder = { push: () => '', end: () => '' };
   const text = { encode: () => Promise.reject(failure) };
   const model = { names: ['m'], maxModelLen: 64, vocabSize: 10, eosTokenIds: [] };
@@ -47,12 +52,13 @@ function service(failure: Error = new RequestError('no'), submit?: EngineClient[
       throw new Error('no engine is to be asked');
     },
   );
-  return { one, told };
+  return { one, told, kept };
 }
 
 const asked = {
   ...{ requestId: 'x', prompt: { kind: 'text', text: 'long' }, cacheSalt: null, kvTransferParams },
   ...{ sampling: {}, stop: [], onEngines() {}, onPrompt() {}, signal: new AbortController().signal },
+  received: new Promise<void>(() => {}),
 } as unknown as GenerationRequest;
 
 it.each([
@@ -62,6 +68,19 @@ it.each([
   const { one, told } = service(failure);
   await expect(one.generate(asked).next()).rejects.toBe(failure);
   expect(told).toHaveLength(times);
+});
+
+it('a request keeps its engine in the fleet until its client has read the answer', async () => {
+  const { one, kept } = service();
+  let read = () => {};
+  const received = new Promise<void>((resolve) => {
+    read = resolve;
+  });
+  await expect(one.generate({ ...asked, received }).next()).rejects.toThrow('no');
+  expect(kept).toEqual(['decode-0']);
+  read();
+  await received;
+  expect(kept).toEqual([]);
 });
 
 it.each([

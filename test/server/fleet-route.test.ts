@@ -3,9 +3,12 @@ import { Hono } from 'hono';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FaultBoard } from '../../src/faults/board.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
+import { Admission } from '../../src/server/http/admission.ts';
+import type { HttpError } from '../../src/server/http/http-error.ts';
 import { mountFleet } from '../../src/server/operator/fleet-route.ts';
 import { TestClock } from '../clock.ts';
 import { FakeEngine } from '../router/fake-engine.ts';
+import { post } from './stub-app.ts';
 
 /** Returns a function that gets the row of the only engine from GET /fleet. */
 function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineClient = (one) => one) {
@@ -16,7 +19,7 @@ function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineC
   };
   const app = new Hono();
   const [ports, scalings] = [{ urls: {} }, { autoscale: null, events: [] }];
-  mountFleet(app, cluster as never, ports as never, scalings as never, clientOf);
+  mountFleet(app, cluster as never, ports as never, scalings as never, clientOf, new Admission(1, 0));
   return async () => {
     const { engines } = (await (await app.request('/fleet')).json()) as {
       engines: { state: string; answers: boolean; load: { requests_in_flight: number } }[];
@@ -58,6 +61,19 @@ describe('GET /fleet with an engine whose thread is stuck', () => {
       load: { requests_running: 2, requests_waiting: 2, kv_blocks: 8, kv_blocks_used: 3, held_requests: 0 },
     });
   });
+});
+
+it('a change that is under way when the server stops is answered', async () => {
+  const cluster = { settings: {}, scale: () => new Promise(() => {}) };
+  const app = new Hono();
+  app.onError((error) => new Response(`${(error as HttpError).status} ${error.message}`));
+  const admission = new Admission(1, 0);
+  const nothing = {} as never;
+  mountFleet(app, cluster as never, nothing, nothing, (engine) => engine, admission);
+  const answer = app.request('/fleet/scale', post({ decode: 1 }));
+  await new Promise(setImmediate);
+  admission.abortAll('the server is stopping');
+  expect(await (await answer).text()).toBe('503 the server is stopping');
 });
 
 it('a request that waits for a hanging engine counts as in flight there', async () => {

@@ -45,7 +45,7 @@ test.each([true, false])('unsent pipelined answers free their places: stream %j'
   socket.destroy();
   await expect.poll(() => stub.aborted).toBe(1);
   // Resolves once no admitted request is left.
-  await admission.close();
+  await admission.close('stopping');
 });
 
 test('all pipelined requests of a connection are aborted when it closes', async () => {

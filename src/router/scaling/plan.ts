@@ -18,7 +18,10 @@ export interface Scalable {
   combined: boolean;
   roleset: string;
   ended: boolean;
-  /** Turns under way that need it, and tokens that it holds for next turns: what leaving would cost. */
+  /**
+   * Turns under way and requests on its own port that need it, and tokens that it holds for next turns: what leaving
+   * would cost.
+   */
   turns: number;
   heldTokens: number;
 }
@@ -35,8 +38,8 @@ const MOST_OF_A_ROLE = 64;
 const ROLES = ['prefill', 'decode'] as const;
 
 /**
- * Engines that have ended leave first, then those that the fewest turns need, then those that hold the least, then
- * those with the highest number in their name. Throws RequestError for an impossible target.
+ * Engines that have ended leave first, then those that the fewest turns and requests need, then those that hold the
+ * least, then those with the highest number in their name. Throws RequestError for an impossible target.
  */
 export function planScale(target: ScaleTarget, engines: readonly Scalable[]): ScalePlan {
   const roleset = rolesetOf(target, engines);

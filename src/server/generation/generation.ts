@@ -57,12 +57,19 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   // Each answer adds listeners.
   setMaxListeners(0, signal);
   const prompts = new Prompts(parsed.prompts.length);
-  const leave = admission.enter(abort, choices.length);
+  const leavePort = admission.enter(abort, choices.length);
+  let leave = leavePort;
+  const received = new Promise<void>((resolve) => {
+    leave = () => {
+      leavePort();
+      resolve();
+    };
+  });
   deps.observer.requested({ n: parsed.n, maxTokens: choices[0]!.sampling.maxTokens });
   const badWords = badWordsTokenIds(parsed.badWords, service.text, signal);
   // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
-  const shared = { prompts, badWords, signal, onEngines };
+  const shared = { prompts, badWords, signal, received, onEngines };
   const pieces = mergeStreams(
     choices.length,
     (index) => pieceByPiece(deps, parsed, choices[index]!, shared),
@@ -163,6 +170,7 @@ interface Shared {
   prompts: Prompts;
   badWords: Promise<(readonly number[])[]>;
   signal: AbortSignal;
+  received: Promise<void>;
   onEngines: GenerationRequest['onEngines'];
 }
 
@@ -171,7 +179,7 @@ async function* pieceByPiece(
   deps: GenerationDeps,
   parsed: ParsedRequest,
   choice: Choice,
-  { prompts, badWords, signal, onEngines }: Shared,
+  { prompts, badWords, signal, received, onEngines }: Shared,
 ): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
   const { requestId, index } = choice;
@@ -197,6 +205,7 @@ async function* pieceByPiece(
       sampling,
       requestId: unguessable(requestId),
       signal,
+      received,
       // Only the first answer's engines are reported.
       onEngines: index === 0 ? onEngines : () => {},
       onPrompt: (tokenIds) => {

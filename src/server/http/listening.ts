@@ -14,8 +14,9 @@ import { endWithConnection } from './waiting-responses.ts';
 
 export interface OpenPort {
   server: Server;
-  /** null: the operator's port, whose requests are not waited for. */
-  admission: Admission | null;
+  admission: Admission;
+  /** It is the operator's, whose requests are not waited for. */
+  operator: boolean;
 }
 
 export function urlOf(host: string, server: Server): string {
@@ -61,17 +62,19 @@ export function listenOn(
 /** Milliseconds that aborted requests get to send their errors. */
 export const FAREWELL_MS = 1000;
 
-/** Waits up to `graceMs` for the requests in progress, then aborts them. */
-export async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
+/** Waits up to `graceMs` for the requests in progress, then aborts them. `why`: what their clients are told. */
+export async function closePorts(ports: readonly OpenPort[], graceMs: number, why: string): Promise<void> {
   for (const { server } of ports) {
     server.close();
     server.closeIdleConnections();
   }
-  const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
+  const clients = ports.filter(({ operator }) => !operator);
+  const idle = Promise.all(clients.map(({ admission }) => admission.close(why)));
   await inTime(idle, graceMs, systemClock, () => {
-    for (const { admission } of ports) admission?.abortAll();
+    for (const { admission } of clients) admission.abortAll(why);
     return inTime(idle, FAREWELL_MS, systemClock, () => {});
   });
+  for (const { admission } of ports) admission.abortAll(why);
   // The last bytes must leave before their connections are closed.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const { server } of ports) server.closeAllConnections();

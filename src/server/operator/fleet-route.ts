@@ -9,9 +9,11 @@ import type { ScaleReport } from '../../fleet/scale-report.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
+import { orAborted } from '../../router/or-aborted.ts';
 import { WAIT_30S } from '../../router/scaling/drain.ts';
 import type { EnginePorts } from '../engine-ports.ts';
 import { checked } from '../generation/fields.ts';
+import type { Admission } from '../http/admission.ts';
 import { HttpError } from '../http/http-error.ts';
 import { bodyOf, jsonResponse } from '../http/json.ts';
 import type { ScalingLog } from './scaling-log.ts';
@@ -26,13 +28,14 @@ const scaleBody = z.strictObject({
   drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
 });
 
-/** `clientOf`: the client that sends requests to an engine. */
+/** `clientOf`: the client that sends requests to an engine; `admission`: of the port. */
 export function mountFleet(
   app: Hono,
   cluster: EngineCluster,
   ports: EnginePorts,
   scalings: ScalingLog,
   clientOf: (engine: ThreadEngine) => EngineClient,
+  admission: Admission,
 ): void {
   app.get('/fleet', async () => {
     const { rolesets, links } = fleetIn(cluster.settings);
@@ -75,9 +78,16 @@ export function mountFleet(
       drain: drain ?? usual.drain,
       holdsMs: seconds === undefined ? usual.holdsMs : 1000 * seconds,
     };
-    const report = await cluster.scale(target, rule);
-    await ports.settled();
-    return jsonResponse(scaleJson(report, ports.urls));
+    const abort = new AbortController();
+    const leave = admission.enter(abort);
+    try {
+      const scaled = cluster.scale(target, rule);
+      await orAborted(abort.signal, scaled);
+      await ports.settled();
+      return jsonResponse(scaleJson(await scaled, ports.urls));
+    } finally {
+      leave();
+    }
   });
 }
 
