@@ -55,6 +55,10 @@ async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> 
   yield* turns;
 }
 
+/** Reads everything ahead: a turn may stand anywhere behind the one that it follows, and all are in memory already. */
+const feedOf = (turns: readonly TraceTurn[]): TraceFeed =>
+  new TraceFeed(inOrder(turns), Number.POSITIVE_INFINITY);
+
 /**
  * Serves the load and records its requests in `collector`. Resolves when all have ended. `fleet` may be simulated or
  * real.
@@ -67,10 +71,10 @@ export function serveLoad(
 ): Promise<unknown> {
   if (load.kind === 'trace' && fleet instanceof SimulatedCluster) {
     const tokensOf = (segments: readonly Segment[]) => SegmentedTokens.of(segments, load.tokens);
-    return serveTurns(fleet, new TraceFeed(inOrder(load.turns)), tokensOf, collector);
+    return serveTurns(fleet, feedOf(load.turns), tokensOf, collector);
   }
   if (load.kind === 'trace')
-    return serveTrace(new LoadTarget(fleet, collector), new TraceFeed(inOrder(load.turns)), {
+    return serveTrace(new LoadTarget(fleet, collector), feedOf(load.turns), {
       ...{ round: 1, tokens: load.tokens, signal },
       now: () => fleet.clock.now(),
       sleep: (ms, until) => fleet.clock.sleep(ms, until),

@@ -109,3 +109,26 @@ it('a load replayed from its own trace has the same times, hits and pulls for ea
   expect(replayed).toEqual(ran);
   expect([...ran.values()].some(([, , , , pulled]) => pulled! > 0)).toBe(true);
 });
+
+it('serves a turn at its time, however far behind the turn before it stands in the trace', async () => {
+  const many = 4200;
+  const first = Array.from(
+    { length: many },
+    (_, c): TraceTurn => ({
+      ...{ index: c, line: c + 1, conversationId: `c${c}`, turn: 1, arrival: { kind: 'at', ms: 100 * c } },
+      ...{ inputTokens: 8, outputTokens: 1, prompt: [segment(2 * c, 8)], answer: [segment(2 * c + 1, 1)] },
+    }),
+  );
+  const next: TraceTurn = {
+    ...first[0]!,
+    ...{ index: many, line: many + 1, turn: 2, arrival: { kind: 'after', index: 0, thinkMs: THINK_MS } },
+  };
+  const cluster = simulated(fleet, costs);
+  const collector = new Collector();
+  const load = { kind: 'trace', turns: [...first, next], tokens: new TraceTokens(500, 1) } as const;
+  const { signal } = new AbortController();
+  void serveLoad(cluster, load, collector, { seed: 1, signal });
+  await cluster.until(() => collector.count === 2);
+  const [startMs, latencyMs] = [collector.column('startMs'), collector.column('latencyMs')];
+  expect([startMs[0], startMs[1]]).toEqual([0, expect.closeTo(latencyMs[0]! + THINK_MS, 6)]);
+});

@@ -2,9 +2,10 @@
 
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
+import { formatCount, plural } from '../../measure/format.ts';
 import type { BenchReport } from '../../measure/schemas/bench-report.ts';
 import { countsSince, spanCost } from '../../measure/summaries/span-cost.ts';
-import { TraceFeed } from '../../workload/traces/feed.ts';
+import { LOOK_AHEAD, TraceFeed } from '../../workload/traces/feed.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { DrawnArrivals, TraceScale, TraceTurn } from '../../workload/traces/types.ts';
@@ -130,13 +131,15 @@ export async function replayTrace(
         onFailure: (message) => served.failed(message),
       };
       try {
-        const done = await measured(cluster, target, plan, arm, round, async () =>
-          serveTrace(target, new TraceFeed(await trace.open()), serving),
+        const feed = new TraceFeed(await trace.open());
+        const done = await measured(cluster, target, plan, arm, round, () =>
+          serveTrace(target, feed, serving),
         );
         served.ended(arm, done);
         watcher.armEnds(plan, arm, done);
         const behind = behindBy(done, totals);
         if (behind) notes.push(`${arm.label}, round ${round}: ${behind}`);
+        if (feed.late > 0) notes.push(`${arm.label}, round ${round}: ${sentLate(feed.late)}`);
       } catch (error) {
         if (!signal.aborted) throw error;
         incompleteReason = 'interrupted';
@@ -201,6 +204,9 @@ async function warmUp(
     if (!serving.signal.aborted) throw error;
   }
 }
+
+const sentLate = (late: number): string =>
+  `${plural(late, 'turn')} came late, since turns are found only ${formatCount(LOOK_AHEAD)} conversations ahead in the trace: put the turns of a conversation nearer to each other`;
 
 /** A note if the fleet was overloaded: its latencies then depend on the length of the trace. null: it kept up. */
 function behindBy({ requests, runtimeMs }: ArmRound, { lastMs }: TraceTotals): string | null {

@@ -12,7 +12,7 @@ export interface DueTurn {
 }
 
 /** Turns with a time of their own that are read in advance, to find turns that soon follow an earlier one. */
-const LOOK_AHEAD = 4096;
+export const LOOK_AHEAD = 4096;
 /** As many as TurnMaker remembers. */
 const MOST_ENDED = 1 << 18;
 
@@ -32,8 +32,12 @@ export class TraceFeed {
   /** Their indices, as a ring buffer: to find a Map's first key, V8 passes all deleted entries. */
   readonly #lastEnded: number[] = [];
   #numEnded = 0;
+  /** Latest time of a turn that was handed out. */
+  #reachedMs = 0;
+  #late = 0;
   #readAll = false;
 
+  /** `lookAhead`: Infinity reads everything at once, and no turn is late. */
   constructor(turns: AsyncIterable<TraceTurn>, lookAhead: number = LOOK_AHEAD) {
     this.#turns = turns[Symbol.asyncIterator]();
     this.#lookAhead = lookAhead;
@@ -63,6 +67,11 @@ export class TraceFeed {
     return this.#readAll && this.#open.size === 0;
   }
 
+  /** Turns that were read after they were due, so far behind the turns that they follow do they stand. */
+  get late(): number {
+    return this.#late;
+  }
+
   /** Hands out the earliest turn; null: none is known. The caller reports its end with ended(). */
   next(): DueTurn | null {
     const first = this.#due[0];
@@ -73,6 +82,7 @@ export class TraceFeed {
       this.#sink();
     }
     if (first.turn.arrival.kind === 'at') this.#ownTimes--;
+    this.#reachedMs = Math.max(this.#reachedMs, first.atMs);
     return first;
   }
 
@@ -97,7 +107,9 @@ export class TraceFeed {
       return;
     }
     if (!this.#open.has(arrival.index)) {
-      this.#add(turn, this.#ended.get(arrival.index) ?? 0);
+      const endedMs = this.#ended.get(arrival.index) ?? 0;
+      if (endedMs + arrival.thinkMs < this.#reachedMs) this.#late++;
+      this.#add(turn, endedMs);
       return;
     }
     const followers = this.#waiting.get(arrival.index);

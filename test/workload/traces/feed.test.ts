@@ -26,7 +26,7 @@ const session = (id: string, delayMs: number | null = null): TraceRequest['origi
 });
 
 /** Serves each turn for `serviceMs`; returns when each began. */
-async function serve(requests: readonly TraceRequest[], serviceMs: number, lookAhead = 4096) {
+async function serve(requests: readonly TraceRequest[], serviceMs: number, lookAhead = 4096, late = 0) {
   const feed = new TraceFeed(turns(requests), lookAhead);
   const begun: [index: number, atMs: number][] = [];
   for (;;) {
@@ -36,7 +36,7 @@ async function serve(requests: readonly TraceRequest[], serviceMs: number, lookA
     begun.push([due.turn.index, due.atMs]);
     feed.ended(due.turn.index, due.atMs + serviceMs);
   }
-  expect(feed.finished).toBe(true);
+  expect([feed.finished, feed.late]).toEqual([true, late]);
   return begun;
 }
 
@@ -69,16 +69,29 @@ describe('a trace feed', () => {
     ]);
   });
 
-  it('gives a turn at once if it was read after its time', async () => {
+  it('gives a turn at once if it was read after its time, and counts it', async () => {
     const requests = [
       request(0, { arrivalMs: 0, origin: session('a') }),
       request(1, { arrivalMs: 9000, origin: session('b') }),
       request(2, { arrivalMs: null, origin: session('a', 50) }),
     ];
-    expect(await serve(requests, 10, 1)).toEqual([
+    expect(await serve(requests, 10, 1, 1)).toEqual([
       [0, 0],
       [1, 9000],
       [2, 60],
+    ]);
+  });
+
+  it('does not count a turn that was read in time, though its predecessor was over', async () => {
+    const requests = [
+      request(0, { arrivalMs: 0, origin: session('a') }),
+      request(1, { arrivalMs: 9000, origin: session('b') }),
+      request(2, { arrivalMs: null, origin: session('a', 9000) }),
+    ];
+    expect(await serve(requests, 10, 1)).toEqual([
+      [0, 0],
+      [1, 9000],
+      [2, 9010],
     ]);
   });
 
