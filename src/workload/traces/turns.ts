@@ -15,7 +15,7 @@ import type { TraceArrival, TraceRequest, TraceScale, TraceTurn } from './types.
 
 /** The first block is often a prompt that all requests share: alone it proves nothing. */
 const LEAST_FULL_BLOCKS = 2;
-/** Requests that can still be followed; beyond these the oldest is forgotten. */
+/** Requests that can still be followed, of a session the last; beyond these the oldest is forgotten. */
 const MOST_REMEMBERED = 1 << 18;
 
 interface Earlier extends Held {
@@ -45,17 +45,21 @@ export interface TurnOptions {
 /** Stateful: give it a trace's requests in order. Throws ConfigError for what cannot be served. */
 export class TurnMaker {
   readonly #options: TurnOptions;
+  readonly #mostRemembered: number;
   readonly #content: HashedContent;
   readonly #byChain = new Map<number, SameBlocks>();
   readonly #byName = new Map<string, Earlier>();
   /** By index, oldest first, for forgetting. */
   readonly #remembered = new Map<number, Earlier>();
+  /** No index in #remembered is lower. */
+  #oldest = 0;
   /** Latest arrival so far of a request outside a known session. */
   #lastMs = 0;
 
-  constructor(options: TurnOptions) {
+  constructor(options: TurnOptions, mostRemembered: number = MOST_REMEMBERED) {
     checkScale(options.scale);
     this.#options = options;
+    this.#mostRemembered = mostRemembered;
     this.#content = new HashedContent(options.scale);
   }
 
@@ -71,7 +75,11 @@ export class TurnMaker {
     if (this.#isOutOfOrder(request, earlier)) return null;
     const arrival = arrivalOf(request, earlier, scale.speedUp);
     if (!arrival) {
-      bad.refuse(line, 'it has no timestamp, and no delay after an earlier turn');
+      const what =
+        earlier && request.arrivalMs !== null
+          ? `it has no delay, and the turn that it follows, on line ${earlier.line}, has no timestamp: wanted a delay on this line or a timestamp on that one`
+          : 'it has no timestamp, and no delay after an earlier turn';
+      bad.refuse(line, what);
       return null;
     }
     const history = earlier && holds(request, chains, earlier) ? earlier : null;
@@ -160,6 +168,8 @@ export class TurnMaker {
   #remember({ origin, index }: TraceRequest, entry: Earlier): void {
     if (origin.kind !== 'unsaid') {
       entry.place = origin.id;
+      const before = this.#byName.get(origin.id);
+      if (before) this.#remembered.delete(before.index);
       this.#byName.set(origin.id, entry);
     } else {
       if (entry.chain === null || entry.fullBlocks < LEAST_FULL_BLOCKS) return;
@@ -169,7 +179,10 @@ export class TurnMaker {
       same.add(entry);
     }
     this.#remembered.set(index, entry);
-    if (this.#remembered.size > MOST_REMEMBERED) this.#forget(this.#remembered.values().next().value!);
+    if (this.#remembered.size <= this.#mostRemembered) return;
+    // To find a Map's first key, V8 passes all deleted entries.
+    while (!this.#remembered.has(this.#oldest)) this.#oldest++;
+    this.#forget(this.#remembered.get(this.#oldest)!);
   }
 
   #forget(entry: Earlier): void {

@@ -145,6 +145,33 @@ describe('a follow-up', () => {
     expect(bad.count).toBe(1);
   });
 
+  it('is refused if neither a delay nor two times say when it comes', () => {
+    const [first, delayed, timed] = [0, 1, 2].map((index) =>
+      request(index, {
+        arrivalMs: index === 1 ? null : 1000 * index,
+        inputTokens: 20 + 30 * index,
+        origin: { kind: 'session', id: 's', delayMs: index === 1 ? 50 : null },
+      }),
+    );
+    expect(() => turnsOf([first!, delayed!, timed!])).toThrow(
+      /made, line 3: it has no delay, and the turn that it follows, on line 2, has no timestamp: wanted a delay on this line or a timestamp on that one;/,
+    );
+    expect(() => turnsOf([{ ...first!, arrivalMs: null }])).toThrow(
+      /made, line 1: it has no timestamp, and no delay after an earlier turn;/,
+    );
+  });
+
+  it('is found as long as no more conversations than the limit are open, however many turns they have', () => {
+    const bad = new BadLines('made', false);
+    const maker = new TurnMaker({ scale: UNSCALED, maxModelLen: null, bad }, 2);
+    const turns = ['a', 'b', 'b', 'b', 'a', 'c', 'a', 'b'].map((id, index) => {
+      const origin = { kind: 'session', id, delayMs: null } as const;
+      return maker.next(request(index, { inputTokens: 10 + 20 * index, origin }))!.turn;
+    });
+    // The third conversation makes it forget the second, whose last turn is the oldest.
+    expect(turns).toEqual([1, 1, 2, 3, 2, 1, 3, 1]);
+  });
+
   it('waits for the last token and then for the gap of the trace, divided by the speed-up', () => {
     const turns = turnsOf(
       [first, request(1, { inputTokens: 80, hashIds: [0, 1, 3, 4, 5], arrivalMs: 9000 })],
