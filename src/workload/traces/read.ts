@@ -82,13 +82,14 @@ export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<O
 function formatOf(head: string, source: string): TraceFormat {
   const text = head.trimStart();
   const first = text.split('\n', 1)[0]!;
-  if (/^timestamp\s*,\s*contexttokens/i.test(first)) return 'azure';
-  if (/^timestamp\s*,.*request tokens/i.test(first)) return 'burstgpt';
+  const headings = first.replaceAll('"', '');
+  if (/^timestamp\s*,\s*contexttokens/i.test(headings)) return 'azure';
+  if (/^timestamp\s*,.*request tokens/i.test(headings)) return 'burstgpt';
   if (text.includes('"generate_conversations"'))
     throw new ConfigError(
       `${source} describes conversations to generate, but a trace lists requests: use it with kvferry bench`,
     );
-  if (/"(?:messages|conversations)"\s*:/.test(text)) return 'conversations';
+  if (/"(?:messages|conversations)"\s*:\s*\[/.test(text)) return 'conversations';
   if (/"(?:parent_)?chat_id"\s*:/.test(first)) return 'bailian';
   if (/"(?:input_toks|arrival_time_ns)"\s*:/.test(first)) return 'llmservingsim';
   if (/"(?:input_length|input_tokens|hash_ids)"\s*:/.test(first)) return 'mooncake';

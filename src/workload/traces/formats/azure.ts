@@ -14,7 +14,7 @@ export const azure: FormatReader = {
   traceBlockSize: 16,
   unit: 'line',
   parse(text) {
-    if (/^timestamp\b/i.test(text)) return [];
+    if (/^"?timestamp\b/i.test(text)) return [];
     const row = cells(text, HEADINGS);
     if ('bad' in row) return { bad: row.bad! };
     const timeMs = timeOf(row.TIMESTAMP!);

@@ -17,7 +17,7 @@ export const burstgpt: FormatReader = {
   traceBlockSize: 16,
   unit: 'line',
   parse(text) {
-    if (/^timestamp\b/i.test(text)) return [];
+    if (/^"?timestamp\b/i.test(text)) return [];
     const row = cells(text, text.split(',').length === OLD.length ? OLD : NEW);
     if ('bad' in row) return { bad: row.bad! };
     const seconds = secondsIn(row[FIRST]!, FIRST);

@@ -32,8 +32,14 @@ export interface FormatReader {
 
 export const isBad = (parsed: Parsed): parsed is { bad: string } => 'bad' in parsed;
 
-const wantedTokens = 'a whole number of tokens, 1 or more';
-export const tokens = z.number({ error: wantedTokens }).int(wantedTokens).min(1, wantedTokens);
+/** Far more than any context: a longer length is a damaged one, and its blocks would not fit into memory. */
+const MOST_TOKENS = 1e8;
+const wantedTokens = 'a whole number of tokens, from 1 to 100 million';
+export const tokens = z
+  .number({ error: wantedTokens })
+  .int(wantedTokens)
+  .min(1, wantedTokens)
+  .max(MOST_TOKENS, wantedTokens);
 const wantedTime = 'a time, 0 or more';
 export const time = z.number({ error: wantedTime }).min(0, wantedTime);
 /** Checked without zod's check of each element, since there are many. */
@@ -108,6 +114,6 @@ export function secondsIn(cell: string, heading: string): number | { bad: string
 /** A length in a cell, or what is wrong. */
 export function tokensIn(cell: string | undefined, heading: string): number | { bad: string } {
   const number = cell === undefined || cell === '' ? Number.NaN : Number(cell);
-  if (Number.isSafeInteger(number) && number >= 1) return number;
+  if (Number.isInteger(number) && number >= 1 && number <= MOST_TOKENS) return number;
   return { bad: `${heading} is ${cell === '' ? 'empty' : cell}: wanted ${wantedTokens}` };
 }
