@@ -3,6 +3,7 @@
  * an earlier prompt filled: these contain that prompt's last part and the answer to it, so that generated KV is found
  * again.
  */
+import { IdSet } from './ids.ts';
 import { scaledBlock } from './scale.ts';
 import { sliceSegments } from './tokens.ts';
 import type { Segment, TraceRequest, TraceScale } from './types.ts';
@@ -88,33 +89,5 @@ export class HashedContent {
       const rest = { key: key.block(id), from: end - start, length: start + size - end };
       this.#special.set(id, rest.length > 0 ? [...held, rest] : held);
     }
-  }
-}
-
-/** Ids below this are kept as bits: most traces number them from 0 on. */
-const DENSE = 1 << 28;
-
-/** A set of numbers, compact if these are small. */
-export class IdSet {
-  #bits = new Uint8Array(1 << 12);
-  readonly #sparse = new Set<number>();
-
-  has(id: number): boolean {
-    if (id >= DENSE) return this.#sparse.has(id);
-    return ((this.#bits[id >>> 3] ?? 0) & (1 << (id & 7))) !== 0;
-  }
-
-  add(id: number): void {
-    if (id >= DENSE) {
-      this.#sparse.add(id);
-      return;
-    }
-    const byte = id >>> 3;
-    if (byte >= this.#bits.length) {
-      const grown = new Uint8Array(2 ** Math.ceil(Math.log2(byte + 1)));
-      grown.set(this.#bits);
-      this.#bits = grown;
-    }
-    this.#bits[byte]! |= 1 << (id & 7);
   }
 }

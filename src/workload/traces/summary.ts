@@ -1,7 +1,8 @@
 /** Summarises a trace: lengths, times, conversations, and what can be reused. Keeps a few numbers a request. */
 import { quantileSorted } from 'simple-statistics';
 import { sum } from '../../sum.ts';
-import { contentKind, IdSet } from './content.ts';
+import { contentKind } from './content.ts';
+import { IdSet } from './ids.ts';
 import type { TraceRequest, TraceTurn } from './types.ts';
 
 export interface Spread {

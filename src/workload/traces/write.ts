@@ -6,10 +6,12 @@
 import { ConfigError } from '../../errors.ts';
 import { contentKind } from './content.ts';
 import { MOONCAKE_BLOCK } from './formats/mooncake.ts';
+import { IdMap } from './ids.ts';
 import { scaledBlock } from './scale.ts';
-import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
+import { sliceSegments } from './tokens.ts';
+import type { Segment, TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
-/** Most conversations whose ids are kept for a later turn. */
+/** Most conversations of which something is kept for a later turn. */
 const MOST_PROMPTS = 1 << 16;
 
 interface MooncakeRow {
@@ -27,9 +29,11 @@ export class MooncakeWriter {
    * New ids, in the order in which they come: other readers take 32 bits, and blocks without an id need one that no
    * other has.
    */
-  readonly #renumbered = new Map<number, number>();
+  readonly #renumbered = new IdMap();
   /** The last prompt of each conversation. */
   readonly #lastPrompts = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
+  /** Last blocks of prompts, by request, that were not full before they were rounded up, and are now. */
+  readonly #filled = new Map<number, { block: number; content: readonly Segment[]; id: number }>();
   /** Conversations for which the trace says when the last answer ended. */
   readonly #answered = new Set<string>();
   #ids = 0;
@@ -69,11 +73,39 @@ export class MooncakeWriter {
       ...(arrivalMs === null ? {} : { timestamp: Math.round(arrivalMs / this.#scale.speedUp) }),
       input_length: turn.inputTokens,
       output_length: turn.outputTokens,
-      hash_ids: hashIds ? hashIds.map((id) => this.#renumber(id)) : this.#idsOf(turn),
+      hash_ids: hashIds ? this.#renumbers(turn, request, hashIds) : this.#idsOf(turn),
       ...(said ? { session_id: conversationId } : {}),
       ...(delayed && arrival.kind === 'after' ? { delay: Math.round(1000 * arrival.thinkMs) / 1000 } : {}),
     };
     return `${JSON.stringify(row)}\n`;
+  }
+
+  /**
+   * The trace gives a last block that is not full another id in the next prompt, which continues it. If scaling filled
+   * it, both have the same content and thus the same id.
+   */
+  #renumbers(
+    { index, arrival, inputTokens, prompt }: TraceTurn,
+    request: TraceRequest,
+    hashIds: readonly number[],
+  ): number[] {
+    const size = scaledBlock(this.#scale);
+    const contentOf = (block: number) => sliceSegments(prompt, block * size, (block + 1) * size);
+    const before = arrival.kind === 'after' ? this.#filled.get(arrival.index) : undefined;
+    const continued = before && hashIds[before.block];
+    if (
+      continued !== undefined &&
+      this.#renumbered.get(continued) === undefined &&
+      areEqual(contentOf(before!.block), before!.content)
+    )
+      this.#renumbered.set(continued, before!.id);
+    const ids = hashIds.map((id) => this.#renumber(id));
+    if (inputTokens % size === 0 && request.inputTokens % this.#scale.traceBlockSize !== 0) {
+      const block = ids.length - 1;
+      this.#filled.set(index, { block, content: contentOf(block), id: ids[block]! });
+      if (this.#filled.size > MOST_PROMPTS) this.#filled.delete(this.#filled.keys().next().value!);
+    }
+    return ids;
   }
 
   #renumber(id: number): number {
@@ -97,3 +129,7 @@ export class MooncakeWriter {
     return ids;
   }
 }
+
+const areEqual = (a: readonly Segment[], b: readonly Segment[]): boolean =>
+  a.length === b.length &&
+  a.every(({ key, from, length }, i) => key === b[i]!.key && from === b[i]!.from && length === b[i]!.length);

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { sumOf } from '../../../src/sum.ts';
 import { BadLines } from '../../../src/workload/traces/bad-lines.ts';
+import { contentKind } from '../../../src/workload/traces/content.ts';
 import { openTrace, type ReadOptions } from '../../../src/workload/traces/read.ts';
 import { TraceMeter } from '../../../src/workload/traces/summary.ts';
 import { lines } from '../../../src/workload/traces/text.ts';
 import { TurnMaker } from '../../../src/workload/traces/turns.ts';
-import type { TraceRequest } from '../../../src/workload/traces/types.ts';
+import type { TraceRequest, TraceScale } from '../../../src/workload/traces/types.ts';
 import { MooncakeWriter } from '../../../src/workload/traces/write.ts';
 import { request, turnsOf } from './sample-trace.ts';
 
@@ -161,6 +163,25 @@ describe('openTrace()', () => {
     ]);
   });
 
+  it('reads CSV whose headings are in quotes', async () => {
+    const azure = '"TIMESTAMP","ContextTokens","GeneratedTokens"\n"2023-11-16 18:15:46.68","374","44"\n';
+    const burst =
+      '"Timestamp","Model","Request tokens","Response tokens","Total tokens","Log Type"\n"5","GPT-4","374","44","418","x"\n';
+    for (const [text, format] of [
+      [azure, 'azure'],
+      [burst, 'burstgpt'],
+    ] as const) {
+      const opened = await read(text);
+      expect(opened.format).toBe(format);
+      expect(opened.requests).toMatchObject([{ line: 2, inputTokens: 374, outputTokens: 44 }]);
+    }
+  });
+
+  it("does not take Mooncake's rows with a number of messages for conversations", async () => {
+    const { format } = await read(rows({ timestamp: 0, input_length: 5, output_length: 5, messages: 3 }));
+    expect(format).toBe('mooncake');
+  });
+
   it("recognises and reads LLMServingSim's JSONL, with equal hash ids for equal token ids", async () => {
     const ids = Array.from({ length: 40 }, (_, i) => i);
     const row = (input_tok_ids: number[], arrival_time_ns: number) => ({
@@ -239,7 +260,11 @@ describe('the trace reader', () => {
     [{ ...good, hash_ids: [0] }, 'trace, line 2: 1 hash id for 600 tokens: wanted 2'],
     [
       { ...good, input_length: -1 },
-      'trace, line 2: input_length is -1: wanted a whole number of tokens, 1 or more',
+      'trace, line 2: input_length is -1: wanted a whole number of tokens, from 1 to 100 million',
+    ],
+    [
+      { ...good, output_length: 1e12 },
+      'trace, line 2: output_length is 1000000000000: wanted a whole number of tokens, from 1 to 100 million',
     ],
     [{ ...good, output_length: undefined }, 'trace, line 2: output_length is missing'],
     [{ ...good, wait_for: ['a'] }, 'trace, line 2: it waits for other requests (wait_for)'],
@@ -322,6 +347,10 @@ describe('the trace reader', () => {
       'ContextTokens is empty: wanted',
     ],
     [
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,1e12,2\n',
+      'ContextTokens is 1e12: wanted a whole number of tokens, from 1 to 100 million',
+    ],
+    [
       'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,a,long,GPT-4,1,2,3,x\n',
       'line 2: Elapsed time is long: wanted seconds, 0 or more',
     ],
@@ -382,6 +411,36 @@ describe("a trace written in Mooncake's format", () => {
       '{"timestamp":6000,"input_length":38,"output_length":1,"hash_ids":[0,1,3],"session_id":"trace-0"}',
       '',
     ]);
+  });
+
+  it('keeps the id of a block that scaling filled in the prompts that continue it', async () => {
+    // 506 tokens of the third block become 16 of 16; in the third prompt, the answer fills a fifth one so.
+    const text = rows(
+      { timestamp: 0, input_length: 1530, output_length: 600, hash_ids: [0, 1, 2] },
+      { timestamp: 6000, input_length: 2556, output_length: 20, hash_ids: [0, 1, 3, 4, 5] },
+      { timestamp: 9000, input_length: 2600, output_length: 20, hash_ids: [0, 1, 3, 4, 6, 7] },
+    );
+    const written = await again(text, 32);
+    expect(written.split('\n', 3).map((line) => JSON.parse(line).hash_ids)).toEqual([
+      [0, 1, 2],
+      [0, 1, 2, 3, 4],
+      [0, 1, 2, 3, 4, 5],
+    ]);
+    // Read again, the answer is in the next prompt, as in the original.
+    const lengths = async (text: string, scale: TraceScale) =>
+      turnsOf((await read(text, { traceBlockSize: scale.traceBlockSize })).requests, scale).map(
+        ({ turn, prompt }) => [
+          turn,
+          sumOf(prompt, (one) => (contentKind(one) === 'answer' ? one.length : 0)),
+        ],
+      );
+    const original = await lengths(text, { traceBlockSize: 512, lengthDivisor: 32, speedUp: 1 });
+    expect(original).toEqual([
+      [1, 0],
+      [2, 19],
+      [3, 20],
+    ]);
+    expect(await lengths(written, { traceBlockSize: 16, lengthDivisor: 1, speedUp: 1 })).toEqual(original);
   });
 
   it('has hash ids for what turns of conversations have in common, and delays', async () => {
