@@ -24,13 +24,6 @@ export const cacheGroups = (options: {
 export const filledBytes = ({ filled = 1 }: KvCacheSpec, blockBytes: number): number =>
   Math.round(filled * blockBytes);
 
-/** The group whose blocks show how much of a prefix is present: the first full group, else group 0. */
-export const prefixGroup = (groups: readonly KvCacheSpec[]): number =>
-  Math.max(
-    0,
-    groups.findIndex(({ kind }) => kind === 'full'),
-  );
-
 /** Number of leading blocks that neither the token at position `next` nor any later one sees. */
 export function skippedBlocks(spec: KvCacheSpec, next: number, blockSize: number): number {
   return spec.kind === 'full' ? 0 : Math.floor(Math.max(0, next - spec.window + 1) / blockSize);

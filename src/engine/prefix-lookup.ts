@@ -11,7 +11,7 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 export type GetCached = (hash: BlockHash, group: number) => BlockId | null;
 
 /** Groups with the same hit rule. A block counts as cached if all of them have it. */
-interface Kind {
+export interface GroupKind {
   groups: number[];
   /** Consecutive blocks that make a hit; null: all from the first block on. */
   consecutive: number | null;
@@ -29,8 +29,21 @@ export function longestHit(
   getCached: GetCached,
 ): BlockId[][] {
   if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs, hashes, blocks, getCached);
-  const kinds = kindsOf(specs, blockSize);
-  const has = (kind: Kind, i: number) => kind.groups.every((group) => getCached(hashes[i]!, group) !== null);
+  const has = (group: number, i: number) => getCached(hashes[i]!, group) !== null;
+  const length = hitLength(groupKinds(specs, blockSize), blocks, has);
+  return specs.map((spec, group) => {
+    const first = Math.max(0, length - (hitBlocks(spec, blockSize) ?? length));
+    return hashes.slice(0, length).map((hash, i) => (i < first ? NULL_BLOCK : getCached(hash, group)!));
+  });
+}
+
+/** The longest hit among the first `blocks` blocks, in blocks. `has`: whether the group has this block, counted from 0. */
+export function hitLength(
+  kinds: readonly GroupKind[],
+  blocks: number,
+  has: (group: number, block: number) => boolean,
+): number {
+  const allHave = ({ groups }: GroupKind, i: number) => groups.every((group) => has(group, i));
   let length = blocks;
   for (let before = Number.POSITIVE_INFINITY; length < before; ) {
     before = length;
@@ -38,21 +51,18 @@ export function longestHit(
       length = kind.consecutive === null ? fromLeft(kind, length) : fromRight(kind, length);
     if (kinds.length === 1) break;
   }
-  return specs.map((spec, group) => {
-    const first = Math.max(0, length - (hitBlocks(spec, blockSize) ?? length));
-    return hashes.slice(0, length).map((hash, i) => (i < first ? NULL_BLOCK : getCached(hash, group)!));
-  });
+  return length;
 
-  function fromLeft(kind: Kind, length: number): number {
+  function fromLeft(kind: GroupKind, length: number): number {
     let end = 0;
-    while (end < length && has(kind, end)) end++;
+    while (end < length && allHave(kind, end)) end++;
     return end;
   }
 
-  function fromRight(kind: Kind, length: number): number {
+  function fromRight(kind: GroupKind, length: number): number {
     let run = 0;
     for (let i = length - 1; i >= 0; i--) {
-      run = has(kind, i) ? run + 1 : 0;
+      run = allHave(kind, i) ? run + 1 : 0;
       if (run === kind.consecutive) return i + run;
     }
     // A run that starts at block 0 is a hit of any length.
@@ -97,8 +107,8 @@ function onlyHit(hashes: readonly BlockHash[], blocks: number, getCached: GetCac
 }
 
 /** Full groups first: they bound the hit of the others. */
-function kindsOf(specs: readonly KvCacheSpec[], blockSize: number): Kind[] {
-  const kinds: Kind[] = [];
+export function groupKinds(specs: readonly KvCacheSpec[], blockSize: number): GroupKind[] {
+  const kinds: GroupKind[] = [];
   specs.forEach((spec, group) => {
     const consecutive = hitBlocks(spec, blockSize);
     const same = kinds.find((kind) => kind.consecutive === consecutive);

@@ -5,7 +5,7 @@
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
-import { cacheGroups, prefixGroup } from '../engine/kv-cache-spec.ts';
+import { cacheGroups } from '../engine/kv-cache-spec.ts';
 import type { RoutingPolicy } from '../router/plan.ts';
 import { seededDraws } from '../router/policies/definition.ts';
 import { roundRobin } from '../router/policies/round-robin.ts';
@@ -47,14 +47,15 @@ export class ActiveRouting {
   /** `built`: by buildPolicy(), from the same options. */
   constructor(
     { policy, needs }: BuiltPolicy,
-    { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,
+    options: ClusterOptions,
     { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {
+    const { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize } = options;
     this.name = routing.name;
     this.policy = policy;
     this.needs = needs;
     const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize };
-    const index = new PrefixIndex(hashing, prefixGroup(kvCacheGroups));
+    const index = new PrefixIndex(hashing, cacheGroups(options));
     this.views = new EngineViews(index, () => signalAgeMs);
     if (this.needs.cache) this.#ends.push(caches.listen((update) => this.views.cached(update)));
     if (this.needs.load)

@@ -2,7 +2,6 @@
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING, type RoutingChoice } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
-import { prefixGroup } from '../engine/kv-cache-spec.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type RoutingDeps, seededDraws } from '../router/policies/definition.ts';
 import { makePolicy, reportsNeeded } from '../router/policies/registry.ts';
@@ -33,7 +32,7 @@ export class SimulatedRouting {
     chosen: PastRouting | null = null,
   ) {
     this.#chosen = chosen;
-    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(groups));
+    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, groups);
     this.views = new EngineViews(index, () => signalAgeMs);
     const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
     this.#deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };

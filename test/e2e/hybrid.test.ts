@@ -88,6 +88,24 @@ describe('a sliding-window model', () => {
     });
   });
 
+  it('is routed by what each engine could use of an edited history', async () => {
+    const routing = { name: 'prefix-cache', parameters: {} };
+    const cached = { ...pool, enablePrefixCaching: true };
+    await withCluster({ ...options, prefill: cached, routing }, async (cluster) => {
+      const [answer] = await converse(cluster, 'c', 1, { newTokens: 300, outputTokens: 2 });
+      const promptTokenIds = [...answer!.result.promptTokenIds.slice(0, 200), 1, 2, 3];
+      const { engines } = await cluster.queryCache({ promptTokenIds });
+      const sampling = { maxTokens: 2, ignoreEos: true };
+      const { routed, prompt } = (await generate(cluster, { conversationId: 'd', promptTokenIds, sampling }))
+        .result;
+      const known = routed!.candidates.map(({ engineId, cachedTokens }) => [engineId, cachedTokens]);
+      expect(known).toEqual(engines.map(({ engineId, hitTokens }) => [engineId, hitTokens]));
+      // D has all blocks of these tokens in the full group, but in the others only from token 160 on.
+      expect(Object.fromEntries(known)).toEqual({ 'prefill-0': 192, 'decode-0': 0 });
+      expect(prompt.localHitTokens).toBe(192);
+    });
+  });
+
   it('gives the same tokens when D is too small for all conversations', async () => {
     // Room for two: the third conversation takes blocks of the first ones.
     const small = { ...options, decode: { numBlocks: 180, enablePrefixCaching: true } };

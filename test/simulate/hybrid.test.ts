@@ -99,6 +99,42 @@ describe('a simulated model with sliding windows', () => {
     expect(ttftMs[1]).toBeLessThan(10);
   });
 
+  const window = { kind: 'sliding' as const, window: 64 };
+  it.each<[string, readonly KvCacheSpec[]]>([
+    ['some layers', groups],
+    ['all layers', [window]],
+    ['no layers', [{ kind: 'full' }]],
+  ])('is routed by what each engine could use of a prompt, with windows in %s', async (_, inLayers) => {
+    const options = { routing: { name: 'prefix-cache', parameters: {} } };
+    const fleet = { prefill: 2, decode: 2, blocks: 400, options };
+    const cluster = simulated(fleet, {}, { groups: inLayers });
+    const seen: number[][] = [];
+    await cluster.run(
+      (async () => {
+        let history = prompt;
+        for (const more of [7, 150, 30]) {
+          const result = await turn(cluster, { ...ask('a'), promptTokenIds: history });
+          const fresh = Array.from({ length: more }, (_, i) => 9 + i);
+          history = [...history, ...result.outputTokenIds, ...fresh];
+        }
+        const branches = [100, 206, 330].map((shared) => [...history.slice(0, shared), 1, 2, 3]);
+        for (const [i, promptTokenIds] of [history, ...branches].entries()) {
+          const found = await Promise.all(
+            cluster.engines.map(async (engine) => {
+              const { hitTokens } = await engine.lookup(promptTokenIds, null);
+              return [engine.engineId, hitTokens] as const;
+            }),
+          );
+          const { routed } = await turn(cluster, { ...ask(`b${i}`), promptTokenIds });
+          const known = routed!.candidates.map(({ engineId, cachedTokens }) => [engineId, cachedTokens]);
+          expect(Object.fromEntries(known)).toEqual(Object.fromEntries(found));
+          seen.push(found.map(([, tokens]) => tokens));
+        }
+      })(),
+    );
+    expect(seen.flat().filter((tokens) => tokens > 0).length).toBeGreaterThan(3);
+  });
+
   it.each([
     ['windows first', false, [...groups]],
     ['windows last', false, groups.toReversed()],
