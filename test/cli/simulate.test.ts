@@ -387,6 +387,19 @@ describe('kvferry simulate', () => {
     expect(parsed(kept.world.files.get('out.json')).arms[0]!.local_hit_tokens).toBeGreaterThan(0);
   });
 
+  it('predicts pulls for the KV cache groups of each variant: with costs by tokens, all pull alike', async () => {
+    const argv =
+      'w.json --costs llm-d-inference-sim --pull-policy cost-aware --mode bidirectional --experiments no-prefix-caching --num-clients 1 --max-num-requests 3 --json out.json';
+    const pulled = async (model: string) => {
+      const { code, world } = await simulate(`${argv} --model ${model}`, { 'w.json': small });
+      expect(code).toBe(0);
+      return parsed(world.files.get('out.json')).arms.map(({ pulled_tokens }) => pulled_tokens);
+    };
+    const [oneGroup] = await pulled('tiny');
+    expect(oneGroup).toBeGreaterThan(0);
+    expect(await pulled('tiny-hybrid')).toEqual([oneGroup, oneGroup]);
+  });
+
   it.each([
     ['--num-clients 3 --max-num-requests 8', 6],
     ['--num-clients 3 --max-turns 2', 12],

@@ -1,6 +1,7 @@
 /** A store in a simulated fleet: what its loads and saves take, where they go, and that nothing stays in use. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { profileOf } from '../../src/simulate/costs/profile.ts';
@@ -105,8 +106,10 @@ describe('loads and saves of a store', () => {
       readMs: (bytes) => (pullMs * bytes) / BLOCK_BYTES,
       store: { loadMs: () => loadMs, saveMs: () => 1 },
     };
-    const sizes = { maxNumBatchedTokens: 512, maxNumSeqs: 64 };
-    const costProfile = profileOf(costs, { blockSize: 16, blockBytes: BLOCK_BYTES, ...sizes });
+    const costProfile = profileOf(costs, {
+      ...{ blockSize: 16, blockBytes: BLOCK_BYTES, groups: FULL_GROUP },
+      ...{ maxNumBatchedTokens: 512, maxNumSeqs: 64 },
+    });
     const connector = {
       name: 'MultiConnector',
       multi: { composition: 'cost-aware', names: ['NixlConnector', 'OffloadingConnector'] },

@@ -1,6 +1,7 @@
 /** `--pull-policy cost-aware` in a simulation: the initial profile, from a file or derived from the simulation's costs. */
 import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../../config/cost-profile.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
+import { cacheGroups } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { profileOf } from '../../simulate/costs/profile.ts';
@@ -17,12 +18,13 @@ export async function withPullCosts(
 ): Promise<PlannedSimulation> {
   refuseIdleProfile({ pullPolicy, costProfile }, optionName);
   if (pullPolicy === 'threshold') return planned;
-  const profile =
+  const given =
     costProfile === null
-      ? fromCosts(planned)
+      ? null
       : fitting(parseCostProfile(await deps.readTextFile(costProfile), costProfile), costProfile, planned);
   const priced = (options: ClusterOptions): ClusterOptions => {
     const { connector } = options;
+    const profile = given ?? fromCosts(planned, options);
     return { ...options, connector: { ...connector, nixl: { ...connector.nixl, costProfile: profile } } };
   };
   return {
@@ -32,9 +34,11 @@ export async function withPullCosts(
   };
 }
 
-function fromCosts({ costs, options, blockBytes }: PlannedSimulation): CostProfile {
+/** For an arm with these options, which decide what its KV cache groups keep. */
+function fromCosts({ costs, blockBytes }: PlannedSimulation, options: ClusterOptions): CostProfile {
   const { blockSize, maxNumBatchedTokens, maxNumSeqs } = options;
-  return profileOf(costs, { blockSize, blockBytes, maxNumBatchedTokens, maxNumSeqs });
+  const groups = cacheGroups(options);
+  return profileOf(costs, { blockSize, blockBytes, groups, maxNumBatchedTokens, maxNumSeqs });
 }
 
 /** Checks block size and bytes only; the user must know on which engine the profile was measured. */

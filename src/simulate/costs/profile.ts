@@ -3,6 +3,8 @@
  * pulls and loads.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
+import type { KvCacheSpec } from '../../config/engine.ts';
+import { kvBytesOf } from '../../connector/policy/cost-model.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
 import { sumOf } from '../../sum.ts';
 import { prefillSteps } from './shapes.ts';
@@ -12,6 +14,7 @@ export interface ProfileDeps {
   blockSize: number;
   /** Bytes of a KV block in the pool. */
   blockBytes: number;
+  groups: readonly KvCacheSpec[];
   maxNumBatchedTokens: number;
   maxNumSeqs: number;
 }
@@ -20,7 +23,7 @@ const TOKENS = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
 /** Where costs are not linear, the profile is a fit. */
 export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfile {
-  const { blockSize, blockBytes, maxNumBatchedTokens } = deps;
+  const { blockSize, blockBytes, groups, maxNumBatchedTokens } = deps;
   // P computes what it does not pull, and decodes nothing.
   const place = { role: 'prefill' as const, poolUsed: 0, maxNumSeqs: deps.maxNumSeqs };
   const prefills = TOKENS.map((tokens) => prefillSteps(tokens, maxNumBatchedTokens));
@@ -33,11 +36,11 @@ export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfil
     prefills.map((steps) => positive(sumOf(steps, (shape) => costs.stepMs(shape, place)))),
   );
   const [stepMs, tokenMs, contextMs] = prefill.coefficients as [number, number, number];
+  const bytesOf = kvBytesOf(blockSize, blockBytes, groups);
   const byBytes = (msOf: (bytes: number, tokens: number) => number) => {
-    const bytesOf = (tokens: number): number => Math.ceil(tokens / blockSize) * blockBytes;
     const { coefficients } = fitNonNegative(
-      TOKENS.map((tokens) => [1, bytesOf(tokens)]),
-      TOKENS.map((tokens) => positive(msOf(bytesOf(tokens), tokens))),
+      TOKENS.map((tokens) => [1, bytesOf(0, tokens)]),
+      TOKENS.map((tokens) => positive(msOf(bytesOf(0, tokens), tokens))),
     );
     const [fixed, perByte] = coefficients as [number, number];
     return { fixed_ms: fixed, ms_per_byte: perByte };
@@ -48,7 +51,7 @@ export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfil
   const save = { ...(store ? byBytes(store.saveMs) : pull), samples: TOKENS.length };
   return {
     ...{ kvferry_cost_profile: 1, kvferry: '', date: '', model: costs.model ?? '', weight_dtype: 'f32' },
-    ...{ adapter: costs.name, link: null, layout: 'contiguous', kv_cache_groups: [{ kind: 'full' }] },
+    ...{ adapter: costs.name, link: null, layout: 'contiguous', kv_cache_groups: [...groups] },
     ...{ block_size: blockSize, block_bytes: blockBytes },
     pull: { overhead_ms: 2 * costs.messageMs, ...pull },
     prefill: { fixed_ms: stepMs, ms_per_token: tokenMs, ms_per_token_context: contextMs },
