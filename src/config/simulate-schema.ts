@@ -20,7 +20,7 @@ export const modelling = {
     value: 'fcfs|fair',
   }),
   kvBytesPerToken: positive('bytes').nullable().default(null).meta({
-    description: "KV size per token. Default: the model's.",
+    description: "KV size per token, all layers together. Default: the model's.",
     value: 'BYTES',
   }),
   jobs: positive('jobs').nullable().default(null).meta({

@@ -400,6 +400,20 @@ describe('kvferry simulate', () => {
     expect(await pulled('tiny-hybrid')).toEqual([oneGroup, oneGroup]);
   });
 
+  it("changes the size alone with --kv-bytes-per-token, and keeps the model's windows", async () => {
+    const arms = async (more: string) => {
+      const argv = `w.json --model tiny-hybrid --costs zero --mode bidirectional --max-num-requests 4 ${more}`;
+      const { code, world } = await simulate(`${argv} --json out.json`, { 'w.json': small });
+      expect(code).toBe(0);
+      return parsed(world.files.get('out.json')).arms;
+    };
+    const asModel = await arms('');
+    expect(asModel.map(({ label }) => label)).toEqual(['bidirectional', 'bidirectional, all KV kept']);
+    expect(await arms('--kv-bytes-per-token 3072')).toEqual(asModel);
+    const doubled = (await arms('--kv-bytes-per-token 6144')).map(({ bytes_p_to_d }) => bytes_p_to_d);
+    expect(doubled).toEqual(asModel.map(({ bytes_p_to_d }) => 2 * bytes_p_to_d));
+  });
+
   it.each([
     ['--num-clients 3 --max-num-requests 8', 6],
     ['--num-clients 3 --max-turns 2', 12],

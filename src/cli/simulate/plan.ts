@@ -125,14 +125,16 @@ export function plannedOf(
   };
 }
 
-/** KV cache groups and block size from the model's layers; with --kv-bytes-per-token, one group that keeps everything. */
+/** KV cache groups and block size from the model's layers. --kv-bytes-per-token changes the size alone. */
 export function kvOf(
   { kvBytesPerToken, blockSize, kvDtype }: RunConfig,
   architecture: Architecture,
 ): Pick<PlannedSimulation, 'groups' | 'blockBytes'> {
-  if (kvBytesPerToken !== null)
-    return { groups: [{ kind: 'full' }], blockBytes: kvBytesPerToken * blockSize };
-  const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
+  const kv = kvGroups(architecture);
+  const blockBytes =
+    kvBytesPerToken === null
+      ? kvPageBytes(kv, architecture, blockSize, kvDtype)
+      : Math.ceil((kvBytesPerToken * blockSize * kv.layersPerBlock) / architecture.numLayers);
   return { groups: kvCacheSpecs(architecture), blockBytes };
 }
 
