@@ -80,7 +80,7 @@ export class SimulatedStore {
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
     const slots = slotsIn(options.bytes, bytes);
     this.#blockBytes = slotBytes(bytes);
-    this.#tiers = new SimulatedTiers({ options, blockBytes: this.#blockBytes, clock, costs });
+    this.#tiers = new SimulatedTiers({ options, blockBytes: bytes, clock, costs });
     const { lower } = this.#tiers;
     this.#catalog = new BlockCatalog({ slots, eviction: options.eviction, ...lower?.listeners });
     const transport = new SimulatedTransport(identity, net);

@@ -6,8 +6,10 @@ import type { Clock } from '../engine/types.ts';
 import type { StoreOptions } from '../fleet/types.ts';
 import { type BlockFormat, fileBytesOf } from '../store/block-file.ts';
 import { FolderTier, type FolderTierOptions } from '../store/folder-tier.ts';
+import { partsOf, type StoreKey } from '../store/keys.ts';
 import { type LowerTierCounters, LowerTiers } from '../store/lower-tiers.ts';
 import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
+import { slotBytes } from '../store/slots.ts';
 import type { VirtualClock } from './clock.ts';
 import { type MediumTimes, mediaBelow, tierTimes } from './costs/tiers.ts';
 import type { Medium, SimulationCosts } from './costs/types.ts';
@@ -27,15 +29,15 @@ interface SimulatedTier extends Pick<LiveTier, 'medium' | 'room'> {
 
 interface TiersDeps {
   options: StoreOptions;
-  /** KV bytes of a block. */
-  blockBytes: number;
+  /** KV bytes of a block, by KV cache group. */
+  blockBytes: readonly number[];
   clock: VirtualClock;
   costs: Pick<SimulationCosts, 'store' | 'source'>;
 }
 
 const NOTHING = new Uint8Array(0);
 
-/** A block is named by its hash alone and has no contents. */
+/** A block is named by its key alone and has no contents. */
 const NAMES_ALONE: BlockFormat = {
   nameOf: ({ hash }) => hash,
   encode: () => NOTHING,
@@ -49,10 +51,12 @@ export class SimulatedTiers {
 
   /** Throws ConfigError for a folder that has no room for one block. */
   constructor({ options, blockBytes, clock, costs }: TiersDeps) {
-    const format = { ...NAMES_ALONE, fileBytes: () => fileBytesOf(blockBytes) };
-    const below = { namespace: '', blockBytes, clock, onTrouble() {}, format };
+    const bytesOf = (key: StoreKey): number => blockBytes[partsOf(key).group]!;
+    const format: BlockFormat = { ...NAMES_ALONE, fileBytes: ({ hash }) => fileBytesOf(bytesOf(hash)) };
+    const largest = slotBytes(blockBytes);
+    const below = { namespace: '', blockBytes: largest, clock, onTrouble() {}, format };
     const make = (medium: Medium): SimulatedTier => {
-      const timed = new TimedMedium(clock, blockBytes, tierTimes(costs, medium));
+      const timed = new TimedMedium(clock, bytesOf, tierTimes(costs, medium));
       if (medium === 'server') {
         const { ttlMs } = options.server!;
         const tier = new ServerTier({ ...below, server: simulatedServer(timed, clock), ttlMs });
@@ -60,7 +64,7 @@ export class SimulatedTiers {
       }
       const { bytes: quotaBytes, ttlMs } = options.folder!;
       const tier = new FolderTier({ ...below, folder: simulatedFolder(timed), quotaBytes, ttlMs });
-      return { medium, room: Math.floor(quotaBytes / fileBytesOf(blockBytes)), tier };
+      return { medium, room: Math.floor(quotaBytes / fileBytesOf(largest)), tier };
     };
     this.#tiers = mediaBelow(options).map(make);
     const ordered = this.#tiers.map(({ medium, tier }) => ({ tier, ingestion: options[medium]!.ingestion }));
@@ -86,14 +90,14 @@ export class SimulatedTiers {
 class TimedMedium {
   readonly #clock: VirtualClock;
   readonly #times: MediumTimes;
-  readonly #blockBytes: number;
+  readonly #bytesOf: (key: StoreKey) => number;
   readonly #reads: QueuedResource;
   readonly #writes: QueuedResource;
 
-  constructor(clock: VirtualClock, blockBytes: number, times: MediumTimes) {
+  constructor(clock: VirtualClock, bytesOf: (key: StoreKey) => number, times: MediumTimes) {
     this.#clock = clock;
     this.#times = times;
-    this.#blockBytes = blockBytes;
+    this.#bytesOf = bytesOf;
     this.#reads = new QueuedResource(clock, 1 / times.read.msPerByte);
     this.#writes = new QueuedResource(clock, 1 / times.write.msPerByte);
   }
@@ -103,14 +107,14 @@ class TimedMedium {
     return this.#begin(this.#times.read.fixedMs);
   }
 
-  async read(): Promise<void> {
+  async read(key: StoreKey): Promise<void> {
     await this.#begin(this.#times.read.fixedMs);
-    await this.#move(this.#reads);
+    await this.#move(key, this.#reads);
   }
 
-  async write(): Promise<void> {
+  async write(key: StoreKey): Promise<void> {
     await this.#begin(this.#times.write.fixedMs);
-    await this.#move(this.#writes);
+    await this.#move(key, this.#writes);
   }
 
   /** Always goes through an event, so that what happens at one moment keeps its order. */
@@ -120,9 +124,9 @@ class TimedMedium {
     });
   }
 
-  #move(resource: QueuedResource): Promise<void> {
+  #move(key: StoreKey, resource: QueuedResource): Promise<void> {
     return new Promise((resolve) => {
-      resource.begin(this.#blockBytes, resolve);
+      resource.begin(this.#bytesOf(key), resolve);
     });
   }
 }
@@ -132,11 +136,11 @@ const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
   location: 'a simulated folder',
   isEmpty: async () => true,
   list: async () => [],
-  async read() {
-    await medium.read();
+  async read(key) {
+    await medium.read(key);
     return NOTHING;
   },
-  write: () => medium.write(),
+  write: (key) => medium.write(key),
   async remove() {},
 });
 
@@ -156,11 +160,11 @@ function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): Server
       return keys.map(has);
     },
     async get(key) {
-      await medium.read();
+      await medium.read(key);
       return has(key) ? NOTHING : null;
     },
     async set(key, _value, ttlMs) {
-      await medium.write();
+      await medium.write(key);
       expiries.set(key, ttlMs === null ? Number.POSITIVE_INFINITY : clock.now() + ttlMs);
       return null;
     },

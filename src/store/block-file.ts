@@ -46,7 +46,7 @@ export interface BlockFormat {
   /** Returns the KV, or a few words on what is wrong. `bytes`: expected size of the KV. */
   decode(file: Uint8Array, name: BlockName, bytes: number): Uint8Array | { wrong: string };
   /** Size to account per file, in bytes, for formats that contain no KV. Default: the encoded size. */
-  fileBytes?(): number;
+  fileBytes?(name: BlockName): number;
 }
 
 const DIGITS = /^[0-9a-f]{64}$/;

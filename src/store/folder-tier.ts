@@ -208,7 +208,7 @@ export class FolderTier implements Tier {
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
     // Make room first, so that the folder never exceeds its quota.
-    if (!this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent)) return false;
+    if (!this.#enter(hash, this.#format.fileBytes?.(name) ?? file.length, parent)) return false;
     await this.#removing.get(hash);
     try {
       await folder.write(this.#format.nameOf(name)!, file, () => remakeStoreFolder(folder));

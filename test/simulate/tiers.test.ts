@@ -1,6 +1,8 @@
 /** Tiers below a simulated store's memory: their times, where these come from, and when blocks leave them. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
+import type { KvCacheSpec } from '../../src/config/engine.ts';
+import { FULL_GROUP } from '../../src/engine/kv-cache-spec.ts';
 import type { StoreOptions } from '../../src/fleet/types.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { NAMED_COSTS, noCosts } from '../../src/simulate/costs/published.ts';
@@ -25,7 +27,7 @@ const store: SimulationCosts['store'] = {
 };
 
 /** Eight blocks of memory; P keeps no prefixes. */
-const withBelow = (below: Partial<StoreOptions>) =>
+const withBelow = (below: Partial<StoreOptions>, groups: readonly KvCacheSpec[] = FULL_GROUP) =>
   simulated(
     {
       connector: { name: 'OffloadingConnector', offloading: OFFLOADING_DEFAULTS },
@@ -35,6 +37,7 @@ const withBelow = (below: Partial<StoreOptions>) =>
       },
     },
     { stepMs: ({ prefillTokens }) => prefillTokens, store },
+    { groups },
   );
 
 const prompt = (from: number) => Array.from({ length: 70 }, (_, i) => 8 + from + i);
@@ -71,6 +74,16 @@ describe('tiers below a simulated store', () => {
       read: 4,
       readMs: 3 * 4 + 1 + 2 + 3 + 4,
     });
+  });
+
+  it('hold and move what each block uses of its slot', async () => {
+    const half: KvCacheSpec = { kind: 'full', filled: 0.5 };
+    const bytes = 3 * 4 * (1.5 * BLOCK_BYTES + 2 * HEAD_BYTES);
+    const cluster = withBelow({ folder: folder({ bytes }) }, [...FULL_GROUP, half]);
+    // As above, with four blocks of half the size in addition.
+    expect(await again(cluster)).toBe(3 + 4 + 2 + 11 + 6 + 6);
+    const [tier] = cluster.store!.outcome(cluster.engines).tiers;
+    expect(tier).toMatchObject({ blocks: 24, counters: { written: 24, read: 8, leftOut: 0 } });
   });
 
   it('ask the server for what the folder does not have', async () => {
