@@ -127,10 +127,13 @@ export interface StoreInfo {
   endedMs: number;
   /** Blocks found (lookup) or read (save). */
   blocks: number;
+  /** For a save: bytes of these blocks. */
+  bytes?: number;
   /** For a save: which local blocks were read. */
   pairs?: readonly BlockPair[];
-  /** For a lookup: block loads from lower tiers that the store started, and how long it waited for them, ms. */
+  /** For a lookup: block loads from lower tiers that the store started, their bytes, and how long it waited, ms. */
   raised?: number;
+  raisedBytes?: number;
   raisedMs?: number;
 }
 

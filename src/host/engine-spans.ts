@@ -74,11 +74,12 @@ export class EngineSpans {
     });
   };
 
-  readonly stored = ({ what, requestId, startedMs, endedMs, blocks, raised, raisedMs }: StoreInfo): void => {
+  readonly stored = ({ what, requestId, startedMs, endedMs, blocks, bytes, ...lookup }: StoreInfo): void => {
     const [store, own] = [STORE_ADDRESS.engineId, this.#engineId];
     const way = what === 'save' ? { from: own, to: store } : { from: store, to: own };
-    const up = raised ? { raised, raisedMs: raisedMs ?? 0 } : {};
-    const args = { blocks, ...up };
+    const { raised, raisedBytes = 0, raisedMs = 0 } = lookup;
+    const up = raised ? { raised, raisedBytes, raisedMs } : {};
+    const args = { blocks, ...(bytes === undefined ? {} : { bytes }), ...up };
     this.add({
       name: what,
       ...onLink(way),

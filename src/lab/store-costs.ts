@@ -35,14 +35,14 @@ export async function measureStoreCosts(
   options: StoreCostOptions,
 ): Promise<StoreCosts | null> {
   const { mode, prefill, connector, store } = cluster.settings;
-  const { blockBytes, slots } = (await cluster.storeStats())!;
+  const { slots } = (await cluster.storeStats())!;
   const contexts = fittingContexts(options.contexts, slots, cluster.settings);
   if (contexts.length < LEAST_LENGTHS) return null;
   const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
   const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
-    if (name === 'save') samples.save.push([Number(args.blocks) * blockBytes, endMs - startMs]);
+    if (name === 'save') samples.save.push([Number(args.bytes), endMs - startMs]);
     if (name === 'store lookup' && args.raised)
-      samples.raise.push([Number(args.raised) * blockBytes, Number(args.raisedMs)]);
+      samples.raise.push([Number(args.raisedBytes), Number(args.raisedMs)]);
   });
   const { connector: throughStore } = pathChoice('pd-reuse', { offloadPromptOnly: true });
   const empty = () =>

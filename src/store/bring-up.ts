@@ -38,11 +38,11 @@ export interface BroughtUp {
   kept: readonly StoreKey[];
   /** Those of `kept` that came from lower tiers. */
   up: ReadonlySet<StoreKey>;
-  /** How many loads from lower tiers were started. */
-  raised: number;
+  /** Those whose load from a lower tier was started. */
+  raised: readonly StoreKey[];
 }
 
-export const NOTHING_BELOW: BroughtUp = { kept: [], up: new Set(), raised: 0 };
+export const NOTHING_BELOW: BroughtUp = { kept: [], up: new Set(), raised: [] };
 
 /** SGLang's prefetch policy 'timeout', ms. Capped because engines wait at most 2 s. */
 const PREFETCH_MS = { base: 1_000, each1024Tokens: 250, most: 1_900 };
@@ -65,7 +65,7 @@ export class BringUp {
     const { catalog, arrivals, lower } = this.#deps;
     const kept: StoreKey[] = [];
     const up = new Set<StoreKey>();
-    let raised = 0;
+    const raised: StoreKey[] = [];
     const raising: Promise<void>[] = [];
     let awaited = true;
     /** Blocks that arrive after the wait are not kept: nobody would release them. */
@@ -96,7 +96,7 @@ export class BringUp {
       else {
         const slot = catalog.prepareStore(key, parent);
         if (slot === null) break;
-        raised++;
+        raised.push(key);
         raising.push(this.#load(key, slot, below, onArrival));
       }
     }

@@ -6,6 +6,7 @@ import type { KvCacheSpec } from '../config/engine.ts';
 import type { Prefetch } from '../config/store.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
+import { sumOf } from '../sum.ts';
 import type { StoreLookup, StoreMessage, StoreOffer } from '../transport/store-messages.ts';
 import type {
   BlockStream,
@@ -19,7 +20,7 @@ import { Arrivals } from './arrivals.ts';
 import { BringUp, type LowerTier, NOTHING_BELOW } from './bring-up.ts';
 import type { BlockCatalog } from './catalog.ts';
 import { heldPrefix, keysOf } from './held-prefix.ts';
-import { type StoreKey, storeKey } from './keys.ts';
+import { partsOf, type StoreKey, storeKey } from './keys.ts';
 import { OfferTracker } from './offer-tracker.ts';
 
 export interface StoreServiceDeps {
@@ -143,7 +144,7 @@ export class StoreService {
     const query = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
     const { kept, up, raised } = (await this.#bringUp?.prefixOf(query, worthMs)) ?? NOTHING_BELOW;
-    const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
+    const raisedMs = raised.length > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) await this.#arrivals.ofPrefix(query);
     const blockIds = heldPrefix(query, (key) => {
       const slot = this.#catalog.slotOf(key);
@@ -165,7 +166,9 @@ export class StoreService {
       const blocks = blockIds.map((ids) => new Set(ids));
       this.#leases.set(name, { readerId: from, expiresMs, keys, blocks });
     } else this.#catalog.completeLoad(keys);
-    this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
+    const { blockBytes } = this.#transport.identity;
+    const raisedBytes = sumOf(raised, (key) => blockBytes[partsOf(key).group]!);
+    this.#say(from, { kind: 'store_found', leaseId, blockIds, raised: raised.length, raisedBytes, raisedMs });
   }
 
   /** Reads the offered blocks that the store lacks, as far as there is room, and answers the offer. */

@@ -40,8 +40,9 @@ export interface StoreFound {
   leaseId: string;
   /** The store's blocks by group, in the order of the hashes, null before a window. All lists have the same length. */
   blockIds: BlockIds;
-  /** Number of block loads from lower tiers that the lookup started, and how long it waited for them, ms. */
+  /** Number of block loads from lower tiers that the lookup started, their bytes, and how long it waited, ms. */
   raised: number;
+  raisedBytes: number;
   raisedMs: number;
 }
 

@@ -82,7 +82,7 @@ function start({ told = true } = {}) {
     worker.sendLookup({ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false });
   };
   const found = (leaseId: string, ids: number[]) =>
-    hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedMs: 3 });
+    hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedBytes: 8, raisedMs: 3 });
   let number = 0;
   const save = (requestId: string, count = 2) =>
     tell({
@@ -119,7 +119,7 @@ describe('a lookup', () => {
     expect(answers.of('a/0')).toEqual([[31], [31]]);
     expect(worker.getFinished().changed).toBe(true);
     const info = { what: 'store lookup', requestId: 'of a/0', startedMs, endedMs: startedMs + 7, blocks: 1 };
-    expect(stored).toEqual([{ ...info, raised: 1, raisedMs: 3 }]);
+    expect(stored).toEqual([{ ...info, raised: 1, raisedBytes: 8, raisedMs: 3 }]);
     // A second answer for the same lease changes nothing.
     found('a/0', [31]);
     expect(stored).toHaveLength(1);
@@ -199,7 +199,15 @@ describe('an offer', () => {
       { group: 1, remote: 72, local: 3 },
       { group: 1, remote: 73, local: 4 },
     ];
-    const info = { what: 'save', requestId: 'a', startedMs, endedMs: startedMs + 10, blocks: 4, pairs };
+    const info = {
+      what: 'save',
+      requestId: 'a',
+      startedMs,
+      endedMs: startedMs + 10,
+      blocks: 4,
+      bytes: 240,
+      pairs,
+    };
     expect(stored).toEqual([info]);
     expect(worker.getFinished().finishedSending).toEqual([]);
   });
@@ -220,7 +228,10 @@ describe('an offer', () => {
     ask('b/0');
     tell({ finished: new Map([['a', 2]]) });
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH }, 'decode-0');
-    hear({ kind: 'store_found', leaseId: 'b/0', blockIds: [[9], [9]], raised: 0, raisedMs: 0 }, 'decode-0');
+    hear(
+      { kind: 'store_found', leaseId: 'b/0', blockIds: [[9], [9]], raised: 0, raisedBytes: 0, raisedMs: 0 },
+      'decode-0',
+    );
     expect([worker.getFinished().finishedSending, answers.of('b/0')]).toEqual([[], null]);
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, savedBytes: 0 });
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });

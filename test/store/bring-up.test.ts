@@ -19,11 +19,12 @@ function start(
   load: Raising['load'],
   prefetch?: Prefetch,
   catalog = new BlockCatalog({ slots: 8, eviction: 'lru' }),
+  blockBytes: readonly number[] = [16],
 ) {
   const handlers: Partial<TransportHandlers> = {};
   let say!: (message: PeerNotification) => void;
   const transport = {
-    identity: { blockSize: 16, blockBytes: [16] },
+    identity: { blockSize: 16, blockBytes },
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify: (_: unknown, message: PeerNotification) => say(message),
   };
@@ -34,16 +35,16 @@ function start(
     ...{ catalog, clock, lower, prefetch },
   });
   service.addEngine({ engineId: 'prefill-0', host: '', port: 0 });
-  /** The number of blocks that the store reports as found. */
-  const lookup = async (leaseId: string) => {
+  const ask = async (leaseId: string): Promise<StoreFound> => {
     const said = new Promise<PeerNotification>((resolve) => {
       say = resolve;
     });
     handlers.onNotification!('prefill-0', { kind: 'store_lookup', leaseId, hashes, wait: false });
-    const answer = (await said) as StoreFound;
-    return answer.blockIds[0]!.length;
+    return (await said) as StoreFound;
   };
-  return { catalog, service, clock, lookup };
+  /** The number of blocks that the store reports as found. */
+  const lookup = async (leaseId: string) => (await ask(leaseId)).blockIds[0]!.length;
+  return { catalog, service, clock, ask, lookup };
 }
 
 /** The counters after two lookups, when the `lost` blocks cannot be loaded. */
@@ -58,6 +59,12 @@ it('raised counts the blocks that a lookup loaded and found, not those in memory
   expect(await raisedBy([])).toEqual({ hits: 3 + 3, raised: 3 });
   expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2 });
   expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0 });
+});
+
+it("a lookup's answer has the loads that were started for it, and what their blocks hold in each group", async () => {
+  const { ask } = start(async () => true, undefined, undefined, [16, 10]);
+  expect(await ask('once')).toMatchObject({ raised: 6, raisedBytes: 3 * 16 + 3 * 10 });
+  expect(await ask('again')).toMatchObject({ raised: 0, raisedBytes: 0, raisedMs: 0 });
 });
 
 it('a lookup is one use of each block, whether the block was in memory or loaded for it', async () => {
@@ -145,6 +152,6 @@ it('the part of a prefix in memory is kept while its evicted part is loaded agai
   });
   const asked = { hashes: text!, groups: [{ kind: 'full' as const }], chunk: 1, blockSize: 16 };
   const { kept, raised } = await bringUp.prefixOf(asked, null);
-  expect([kept.length, raised]).toEqual([4, 2]);
+  expect([kept.length, raised.length]).toEqual([4, 2]);
   expect(inMemory()).toEqual([true, true, true, true]);
 });

@@ -4,6 +4,7 @@
  */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
+import { sumOf } from '../../sum.ts';
 import type { StoreFound, StoreTaken } from '../../transport/store-messages.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
@@ -158,13 +159,13 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     this.#settleFinished();
   }
 
-  #onFound({ leaseId, blockIds, raised, raisedMs }: StoreFound): void {
+  #onFound({ leaseId, blockIds, raised, raisedBytes, raisedMs }: StoreFound): void {
     const lookup = this.#lookups.get(leaseId);
     if (lookup) {
       const { requestId, sentMs: startedMs } = lookup;
       const numBlocks = blockIds[0]?.length ?? 0;
       const info = { requestId, startedMs, endedMs: this.#deps.clock.now(), blocks: numBlocks };
-      this.#deps.onStored?.({ what: 'store lookup', ...info, raised, raisedMs });
+      this.#deps.onStored?.({ what: 'store lookup', ...info, raised, raisedBytes, raisedMs });
     }
     this.#onAnswer(leaseId, blockIds);
   }
@@ -172,9 +173,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   #saved({ requestId, offeredMs: startedMs, blockIds }: Offer, taken: StoreTaken['taken']): void {
     const endedMs = this.#deps.clock.now();
     this.storeCounters.savedBlocks += taken.length;
-    for (const [group] of taken) this.storeCounters.savedBytes += this.#bytesOf[group]!;
+    const bytes = sumOf(taken, ([group]) => this.#bytesOf[group]!);
+    this.storeCounters.savedBytes += bytes;
     this.storeCounters.saveMs += endedMs - startedMs;
-    const info = { requestId, startedMs, endedMs, blocks: taken.length };
+    const info = { requestId, startedMs, endedMs, blocks: taken.length, bytes };
     const pairs = taken.map(([group, place, remote]) => ({ group, remote, local: blockIds[group]![place]! }));
     this.#deps.onStored?.({ what: 'save', ...info, pairs });
   }
