@@ -28,7 +28,7 @@ import {
 import { wayTables } from './paths.ts';
 import { interval, ratioFigure, times, toneOf } from './ratio.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
-import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
+import { adapterName, isStreamed, keptKvNote, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
 
 export function benchParts(report: BenchReport): DocumentParts {
   const { target, workload, plan } = report;
@@ -43,7 +43,9 @@ export function benchParts(report: BenchReport): DocumentParts {
       ...(isStreamed(report) ? [STREAMED] : []),
       ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],
-    sections: Object.values(report.experiments).map((each) => experimentSection(each, target)),
+    sections: Object.values(report.experiments).map((each) =>
+      experimentSection(each, target, keptKvNote(report)),
+    ),
     facts: {
       kind: 'facts',
       title: 'Workload',
@@ -64,13 +66,15 @@ export function benchParts(report: BenchReport): DocumentParts {
   };
 }
 
-function headline({ comparison, modes, experiments }: BenchReport): string {
+function headline(report: BenchReport): string {
+  const { comparison, modes, experiments } = report;
   if (!comparison) {
     const measured = Object.keys(modes).length;
     if (measured === 0) return 'Nothing was measured';
     return measured === 1 ? 'One mode was measured' : 'No request was answered by two modes';
   }
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below are not valid';
+  if (keptKvNote(report)) return 'The modes were measured, and are not compared';
   const { reference, candidate } = namesIn(comparison, modes);
   const { ratio, low, high } = comparison.ttft_ms.mean;
   // The report's comparison is the first experiment's.
@@ -99,7 +103,12 @@ const namesIn = (
   modes: Readonly<Record<string, { label: string }>>,
 ) => ({ reference: labelIn(modes, reference), candidate: labelIn(modes, candidate) });
 
-function experimentSection(experiment: Experiment, { kind }: BenchReport['target']): Section {
+/** `kept`: why the modes are not compared; null: they are. */
+function experimentSection(
+  experiment: Experiment,
+  { kind }: BenchReport['target'],
+  kept: string | null,
+): Section {
   const { title, comparison, modes, rounds, audit } = experiment;
   const windows = windowSavings(experiment.windows);
   const list = Object.values(modes);
@@ -107,7 +116,8 @@ function experimentSection(experiment: Experiment, { kind }: BenchReport['target
     title,
     intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', modes alternating; caches reset and holds drained in between' : "; the server's caches were kept in between"}.`,
     pieces: [
-      ...(comparison
+      ...(kept && comparison ? [{ kind: 'text', text: kept } as const] : []),
+      ...(comparison && !kept
         ? [comparesEqually(experiment) ? againstFigures(experiment) : ratioFigures(comparison, modes)]
         : []),
       modesTable(list),
@@ -235,32 +245,36 @@ function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
   ];
 }
 
-const costTable = (modes: readonly BenchMode[]): TablePiece => ({
-  kind: 'table',
-  title: 'Cost of reuse',
-  columns: [
-    left('mode'),
-    ...under('blocks held for P on D', 'mean', 'peak', 'MB·s'),
-    { head: 'tokens/s' },
-    ...under('between tokens, ms', 'p50', 'p99', 'max'),
-    ...under('MB moved', 'P→D', 'D→P'),
-  ],
-  rows: modes.map((mode) => {
-    const { held_for_p: held, itl_ms: itl } = mode;
-    return [
-      name(mode),
-      held === null ? '-' : held.mean_blocks.toFixed(1),
-      held === null ? '-' : formatCount(held.peak_blocks),
-      held === null ? '-' : formatMb(held.byte_seconds),
-      mode.output_tokens_per_second.toFixed(1),
-      formatMs(itl?.p50 ?? null),
-      formatMs(itl?.p99 ?? null),
-      formatMs(itl?.max ?? null),
-      mode.bytes_p_to_d === null ? '-' : formatMb(mode.bytes_p_to_d),
-      mode.bytes_d_to_p === null ? '-' : formatMb(mode.bytes_d_to_p),
-    ];
-  }),
-});
+function costTable(modes: readonly BenchMode[]): TablePiece {
+  const stores = modes.some(({ bytes_from_store }) => bytes_from_store !== undefined);
+  const mb = (bytes: number | null | undefined): string => (bytes == null ? '-' : formatMb(bytes));
+  return {
+    kind: 'table',
+    title: 'Cost of reuse',
+    columns: [
+      left('mode'),
+      ...under('blocks held for P on D', 'mean', 'peak', 'MB·s'),
+      { head: 'tokens/s' },
+      ...under('between tokens, ms', 'p50', 'p99', 'max'),
+      ...under('MB moved', 'P→D', 'D→P', ...(stores ? ['from store', 'to store', 'two hops'] : [])),
+    ],
+    rows: modes.map((mode) => {
+      const { held_for_p: held, itl_ms: itl } = mode;
+      return [
+        name(mode),
+        held === null ? '-' : held.mean_blocks.toFixed(1),
+        held === null ? '-' : formatCount(held.peak_blocks),
+        held === null ? '-' : formatMb(held.byte_seconds),
+        mode.output_tokens_per_second.toFixed(1),
+        formatMs(itl?.p50 ?? null),
+        formatMs(itl?.p99 ?? null),
+        formatMs(itl?.max ?? null),
+        ...[mode.bytes_p_to_d, mode.bytes_d_to_p].map(mb),
+        ...(stores ? [mode.bytes_from_store, mode.bytes_to_store, mode.two_hop_bytes].map(mb) : []),
+      ];
+    }),
+  };
+}
 
 const STATISTICS = ['count', 'mean', 'std', 'min', 'p25', 'p50', 'p75', 'p90', 'p99', 'max'] as const;
 

@@ -2,6 +2,8 @@
 import { keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
+import type { BenchMode } from '../measure/schemas/bench-mode-schema.ts';
+import type { BenchReport } from '../measure/schemas/bench-report.ts';
 import type { Disagreement, Report, RunReport } from '../measure/schemas/report.ts';
 import type { BenchWindows, WindowsReport } from '../measure/schemas/windows-report.ts';
 import { loadedKeptKv } from '../measure/summaries/comparison.ts';
@@ -12,6 +14,8 @@ export const STREAMED = "streamed handover (kvferry's own)";
 
 export const isStreamed = ({ config }: { config: Readonly<Record<string, unknown>> }): boolean =>
   config.handover === 'streamed';
+
+type StoreBytes = Pick<BenchMode, 'bytes_from_store' | 'bytes_to_store' | 'two_hop_bytes'>;
 
 interface Named {
   adapter: { name: string; backend: string; software: boolean; arithmetic?: string | undefined };
@@ -68,6 +72,14 @@ export function persistedKvNote(report: Report): string | null {
   return `The times of the modes are not compared: ${keptBy(report.config)} keeps KV from one mode to the next, and later modes loaded KV that earlier ones had saved; leave it out, or give one --mode.`;
 }
 
+/** The same for a benchmark. An older report does not say what was loaded. */
+export function keptKvNote({ config, experiments }: BenchReport): string | null {
+  const keeps = (config.storeDir ?? config.storeUrl ?? null) !== null;
+  const modes = Object.values(experiments).flatMap((each) => Object.values(each.modes));
+  if (!keeps || modes.every(({ bytes_from_store }) => bytes_from_store === 0)) return null;
+  return `The times of the modes are not compared: ${keptBy(config)} keeps KV from one mode and round to the next, and it was loaded; leave it out, or give one --mode.`;
+}
+
 /** Whether any mode had a store. */
 export const hasStore = (runs: readonly RunReport[]): boolean =>
   runs.some(({ summary }) => summary.bytes_from_store !== undefined);
@@ -76,14 +88,21 @@ export const hasStore = (runs: readonly RunReport[]): boolean =>
 export function storeUse({ runs, config }: Report): string | null {
   const used = runs.findLast(({ summary }) => summary.bytes_from_store !== undefined);
   if (!used) return null;
-  const { bytes_from_store: from = 0, bytes_to_store: to = 0, two_hop_bytes: twice = 0 } = used.summary;
   const what =
     config.offloadPromptOnly === false
       ? 'it includes what D generated'
       : "it excludes what D generated (offload_prompt_only, vLLM's default; --no-offload-prompt-only saves that too)";
+  return `${storeBytes(used.mode, used.summary)}; ${what}.`;
+}
+
+/** What a mode saved to the store and loaded from it, without a full stop. */
+export function storeBytes(
+  label: string,
+  { bytes_from_store: from = 0, bytes_to_store: to = 0, two_hop_bytes: twice = 0 }: StoreBytes,
+): string {
   const amount = (bytes: number): string => (bytes === 0 ? 'nothing' : `${formatMb(bytes)} MB`);
   const hops = twice === 0 ? '' : `, ${amount(twice)} by two hops`;
-  return `Store, in ${used.mode}: ${amount(to)} saved and ${amount(from)} loaded${hops}; ${what}.`;
+  return `Store, in ${label}: ${amount(to)} saved and ${amount(from)} loaded${hops}`;
 }
 
 /** What sliding windows saved; null without a comparison run. */

@@ -4,6 +4,7 @@ import { printBench } from '../../src/cli/multiturn/output.ts';
 import { notPulled, publishedTable } from '../../src/cli/multiturn/tables.ts';
 import { plainStyle } from '../../src/cli/output/table.ts';
 import type { Experiment } from '../../src/measure/schemas/bench-report.ts';
+import { benchParts } from '../../src/report/bench.ts';
 import { pr32553Published } from '../../src/workload/pr32553.ts';
 import { benchReport } from '../report/reports.ts';
 
@@ -63,4 +64,31 @@ it('our p99 is shown from 100 requests on, as in the other tables', () => {
   };
   expect(lines(99).at(-1)).toMatch(/^p99 +2490 +1746 +1\.43x +- +- +-$/);
   expect(lines(100).at(-1)).toMatch(/^p99 +2490 +1746 +1\.43x +45\.0 +45\.0 +1\.00x$/);
+});
+
+it('a store shows what went to and from it; times are not compared if a folder kept KV that was loaded', () => {
+  const report = benchReport({
+    rounds: 3,
+    requests: 9,
+    ttft: (mode) => (mode === 'bidirectional' ? 30 : 40),
+  });
+  const said = (): string => {
+    const parts: string[] = [];
+    printBench(report, { write: (text) => parts.push(text), isTTY: false, columns: 80 }, false);
+    return parts.join('').replaceAll('\n', ' ');
+  };
+  const use = (bytes_from_store: number) => {
+    for (const { modes } of Object.values(report.experiments))
+      for (const mode of Object.values(modes))
+        Object.assign(mode, { bytes_from_store, bytes_to_store: 9e6, two_hop_bytes: 1e6 });
+  };
+  expect(said()).not.toContain('Store, in');
+  report.config.storeDir = './kv';
+  use(0);
+  expect(said()).toContain('Store, in bidirectional: 9.00 MB saved and nothing loaded, 1.00 MB by two hops.');
+  expect(said()).toContain('faster, between');
+  use(5e6);
+  expect(said()).toContain('The times of the modes are not compared: --store-dir keeps KV');
+  expect(said()).not.toContain('faster, between');
+  expect(benchParts(report).headline).toBe('The modes were measured, and are not compared');
 });

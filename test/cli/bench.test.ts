@@ -127,14 +127,15 @@ describe('kvferry bench', () => {
     expect(await aRound('--max-num-requests', '1')).toBeLessThan((await aRound()) / 2);
   });
 
-  test('notes that --store-dir keeps KV from one mode to the next, if there are several modes', async () => {
+  test('notes that --store-dir keeps KV from the warm-up, and between modes and rounds', async () => {
     const notes = async (...more: string[]) => {
       const asked = ['gen.json', '--rounds', '1', '--store-dir', 'kv', '--json', 'out.json', ...more];
       return (await bench(asked)).report!.plan.notes;
     };
-    const said = expect.stringMatching(/^--store-dir keeps KV from one mode/);
-    expect(await notes()).toContainEqual(said);
-    expect(await notes('--mode', 'bidirectional')).not.toContainEqual(said);
+    const said = (which: string) =>
+      expect.stringContaining(`--store-dir keeps KV from the warm-up and from one ${which} to the next.`);
+    expect(await notes()).toContainEqual(said('mode and round'));
+    expect(await notes('--mode', 'bidirectional')).toContainEqual(said('round'));
   });
 
   test('says so if the small pool of P has room for all active conversations', async () => {

@@ -11,7 +11,14 @@ import {
 import { commandOf } from '../../measure/schemas/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
-import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
+import {
+  adapterName,
+  isStreamed,
+  keptKvNote,
+  STREAMED,
+  THROTTLED,
+  windowSavings,
+} from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
 import { goodLegend } from '../output/format.ts';
 import { type Printer, printer } from '../output/table.ts';
@@ -34,7 +41,7 @@ import {
   WORK_LEGEND,
   workTable,
 } from './routing-tables.ts';
-import { costTable, notPulled, publishedTable, ratio, ratioTable, vllmTable } from './tables.ts';
+import { costTable, notPulled, publishedTable, ratio, ratioTable, storeUses, vllmTable } from './tables.ts';
 
 export function printBench(report: BenchReport, out: Output, color: boolean): void {
   const printing = printer(out, color);
@@ -140,6 +147,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
   if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
     print(['', c.bold('cost of each mode')]);
     print(costTable(modes, style));
+    for (const sentence of storeUses(modes)) say(sentence);
     for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
   const windows = windowSavings(experiment.windows);
@@ -177,7 +185,8 @@ function howToPull({ config }: BenchReport, { table }: Experiment['modes'][strin
 
 function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
-  const lines = compared.flatMap((experiment): { text: string; tone: Tone }[] => {
+  const kept = compared.length > 0 ? keptKvNote(report) : null;
+  const lines = (kept ? [] : compared).flatMap((experiment): { text: string; tone: Tone }[] => {
     const { title, comparison, modes } = experiment;
     if (waysOf(experiment).length > 0) return wayVerdicts(experiment);
     if (routedModes(experiment).length > 0)
@@ -200,6 +209,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
       `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean, pulls)}.`;
     return [{ text, tone: TONE_OF[outcome] }];
   });
+  if (kept) lines.push({ text: kept, tone: 'plain' });
   const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical);
   if (wrong) {
     const { mode, round, conversation_id, turn, token_index } = wrong.comparison!.first_difference!;

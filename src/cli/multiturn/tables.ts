@@ -5,6 +5,7 @@ import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/sch
 import { type Experiment, labelIn, type Ratio } from '../../measure/schemas/bench-report.ts';
 import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
 import { left, under } from '../../report/document.ts';
+import { storeBytes } from '../../report/verdict.ts';
 import { type Column, packed, renderTable, type TableStyle } from '../output/table.ts';
 
 /** vLLM's own table: one row per metric, with the columns of describe(). */
@@ -87,6 +88,12 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
   ]);
   return renderTable(columns, rows, style);
 }
+
+/** What each mode moved to and from the store, one sentence each; empty without a store. */
+export const storeUses = (modes: Experiment['modes']): string[] =>
+  Object.values(modes)
+    .filter(({ bytes_from_store }) => bytes_from_store !== undefined)
+    .map((mode) => `${storeBytes(shortLabel(mode.label), mode)}.`);
 
 /** Why P did not pull what D offered, one sentence per mode; empty if everything was pulled. */
 export function notPulled(modes: Experiment['modes']): string[] {

@@ -92,11 +92,12 @@ function mainExperiment(
   return { modes: Object.fromEntries(modes), comparison: main?.comparison ?? null };
 }
 
-/** The note about tiers below a store's memory: unlike the memory, they are not emptied between modes. */
+/** The note about tiers below a store's memory: unlike the memory, they are not emptied between rounds. */
 export function persistenceNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
   const { storeDir, storeUrl } = config;
-  if ((storeDir === null && storeUrl === null) || plans.every(({ arms }) => arms.length < 2)) return [];
+  if (storeDir === null && storeUrl === null) return [];
+  const several = plans.some(({ arms }) => arms.length > 1);
   return [
-    `${keptBy(config)} keeps KV from one mode and round to the next. Later ones load what earlier ones saved, so the modes' times cannot be compared.`,
+    `${keptBy(config)} keeps KV from the warm-up and from one ${several ? 'mode and ' : ''}round to the next. Later ones load what earlier ones saved, so ${several ? "the modes' times cannot be compared" : 'not all times are from an empty store'}.`,
   ];
 }

@@ -35,6 +35,8 @@ export interface ArmCounters {
   heldForD: HeldBlocks | null;
   /** Peak bytes of KV in use, by role. */
   peakKvBytes: { prefill: number; decode: number };
+  /** Bytes of KV that engines loaded from a store and saved to it, and those by two hops; null without a store. */
+  store: { fromBytes: number; toBytes: number; twoHopBytes: number } | null;
   preemptions: number;
   /** Holds dropped unread to free blocks. */
   holdsDropped: { forP: number; forD: number };
@@ -199,6 +201,13 @@ function counted(
   return {
     heldForP: held('decode'),
     heldForD: held('prefill'),
+    store: after.some(({ store }) => store)
+      ? {
+          fromBytes: sum(({ store }) => store?.loadedBytes ?? 0),
+          toBytes: sum(({ store }) => store?.savedBytes ?? 0),
+          twoHopBytes: sum(({ store }) => store?.twoHopBytes ?? 0),
+        }
+      : null,
     preemptions: sum((engine) => engine.preemptions),
     holdsDropped: {
       forP: sum(({ transfers }) => transfers?.holdsDropped.decode ?? 0),

@@ -194,6 +194,7 @@ function bootstrap(seed: number): BootstrapOptions {
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const timed = uncut(rounds);
   const counters = timed.flatMap((round) => (round.counters ? [round.counters] : []));
+  const stores = counters.flatMap(({ store }) => store ?? []);
   return {
     mode: arm.mode,
     label: arm.label,
@@ -205,6 +206,14 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
     heldForD: sumHeld(counters.map(({ heldForD }) => heldForD)),
     peakKvBytes: counters.length > 0 ? highest(counters.map((each) => each.peakKvBytes)) : null,
+    store:
+      stores.length > 0
+        ? {
+            bytes_from_store: sumOf(stores, ({ fromBytes }) => fromBytes),
+            bytes_to_store: sumOf(stores, ({ toBytes }) => toBytes),
+            two_hop_bytes: sumOf(stores, ({ twoHopBytes }) => twoHopBytes),
+          }
+        : null,
     preemptions: sumOf(counters, ({ preemptions }) => preemptions),
     notPulled: {
       holdsDropped: {

@@ -111,6 +111,13 @@ export const benchModeSchema = z.strictObject({
   output_tokens: count,
   bytes_p_to_d: count.nullable(),
   bytes_d_to_p: count.nullable(),
+  bytes_from_store: count
+    .optional()
+    .describe('To P and to D; absent without a store. Counted over the same rounds as runtime_ms.'),
+  bytes_to_store: count.optional().describe('Bytes that the store read from engines.'),
+  two_hop_bytes: count
+    .optional()
+    .describe('Bytes that reached an engine by two hops in one turn where one would have sufficed.'),
   stages_ms: z.record(z.string(), z.number()).describe('Mean over requests by stage, milliseconds.'),
   runtime_ms: ms.describe(
     'First request to last token, summed over rounds. Excludes rounds before conversations were omitted.',

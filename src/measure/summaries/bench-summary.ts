@@ -48,6 +48,8 @@ export interface ModeFacts {
   heldForD: HeldBlocks | null;
   /** Peak KV in use by role; null if not counted. */
   peakKvBytes: { prefill: number; decode: number } | null;
+  /** null or absent: no store. */
+  store?: { bytes_from_store: number; bytes_to_store: number; two_hop_bytes: number } | null;
   preemptions: number | null;
   /** null if not counted. */
   notPulled: { holdsDropped: { for_p: number; for_d: number }; noPulls: Record<string, number> } | null;
@@ -87,6 +89,7 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     output_tokens: outputOf(samples),
     bytes_p_to_d: total(requests, (request) => request.bytesPToD),
     bytes_d_to_p: total(requests, (request) => request.bytesDToP),
+    ...facts.store,
     stages_ms: meanStages(samples),
     runtime_ms: facts.runtimeMs,
     requests_per_second: seconds > 0 ? timed.length / seconds : 0,
