@@ -93,7 +93,7 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
 export const storeUses = (modes: Experiment['modes']): string[] =>
   Object.values(modes)
     .filter(({ bytes_from_store }) => bytes_from_store !== undefined)
-    .map((mode) => `${storeBytes(shortLabel(mode.label), mode)}.`);
+    .map((mode) => `${storeBytes(mode.label, mode)}.`);
 
 /** Why P did not pull what D offered, one sentence per mode; empty if everything was pulled. */
 export function notPulled(modes: Experiment['modes']): string[] {
