@@ -3,6 +3,7 @@ import { useCompileCache } from '../platform/node/compile-cache.ts';
 /** The program: runs main() in a real process. */
 import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
+import { endDespite } from './node/end-despite.ts';
 
 const args = process.argv.slice(2);
 beginPreload(args);
@@ -10,7 +11,6 @@ useCompileCache();
 // Loaded while engine threads start.
 const { main } = await import('./app.ts');
 const { nodeDeps } = await import('./node/node-deps.ts');
-const { endDespite } = await import('./node/end-despite.ts');
 const deps = await nodeDeps();
 const code = await main(args, deps);
 await endThreadsAhead();

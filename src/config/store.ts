@@ -24,6 +24,15 @@ export type Prefetch = (typeof PREFETCHES)[number];
  */
 export const STORE_PLACES = ['local', 'remote'] as const;
 
-/** The option that names the store's lower tier. */
-export const keptBy = ({ storeDir }: { storeDir?: string | null }): string =>
+interface LowerTier {
+  storeDir?: string | null;
+  storeUrl?: string | null;
+}
+
+/** Whether the store has a folder or server, which keeps KV when the store is emptied. */
+export const keepsKv = ({ storeDir, storeUrl }: LowerTier): boolean =>
+  (storeDir ?? storeUrl ?? null) !== null;
+
+/** The option that names the store's folder or server. */
+export const keptBy = ({ storeDir }: LowerTier): string =>
   storeDir === null ? '--store-url' : '--store-dir';

@@ -16,6 +16,7 @@ import type { Conversation, Message } from '../workload/types.ts';
 import type { Auditor } from './audit.ts';
 import { ownSignal } from './own-signal.ts';
 import { peakKvBytes } from './peak-kv.ts';
+import { storeBytesBetween } from './store-bytes.ts';
 
 export interface DriveOptions {
   sampling: Partial<SamplingParams>;
@@ -39,7 +40,7 @@ export async function driveMode(
   options: DriveOptions,
 ): Promise<RunReport> {
   await cluster.setMode(mode);
-  const before = countersOf(await cluster.stats());
+  const before = await cluster.stats();
   const spansBefore = cluster.spanCounts();
   const begun = options.now();
   const turns: TurnReport[] = [];
@@ -63,34 +64,18 @@ export async function driveMode(
   options.signal.throwIfAborted();
   if (failed.signal.aborted) throw failed.signal.reason;
   const wallMs = options.now() - begun;
-  const stats = await cluster.stats();
-  const after = countersOf(stats);
+  const after = await cluster.stats();
+  const since = (value: (engine: EngineStats) => number): number =>
+    sumOf(after, value) - sumOf(before, value);
   const spanRecorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), wallMs, options.now);
   return summariseRun(mode, turns, {
-    firstUseCompilations: after.firstUseCompilations - before.firstUseCompilations,
-    preemptions: after.preemptions - before.preemptions,
+    firstUseCompilations: since((engine) => engine.firstUseCompilations),
+    preemptions: since((engine) => engine.preemptions),
     wallMs,
-    peakKvBytes: peakKvBytes(cluster.info, stats),
+    peakKvBytes: peakKvBytes(cluster.info, after),
     spanRecorder,
-    store: after.store && {
-      savedBytes: after.store.savedBytes - (before.store?.savedBytes ?? 0),
-      twoHopBytes: after.store.twoHopBytes - (before.store?.twoHopBytes ?? 0),
-    },
+    store: storeBytesBetween(before, after),
   });
-}
-
-function countersOf(stats: readonly EngineStats[]) {
-  const sum = (value: (engine: EngineStats) => number): number => sumOf(stats, value);
-  return {
-    firstUseCompilations: sum((e) => e.firstUseCompilations),
-    preemptions: sum((e) => e.preemptions),
-    store: stats.some(({ store }) => store)
-      ? {
-          savedBytes: sum((e) => e.store?.savedBytes ?? 0),
-          twoHopBytes: sum((e) => e.store?.twoHopBytes ?? 0),
-        }
-      : null,
-  };
 }
 
 async function driveConversation(

@@ -34,6 +34,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   const { target, workload, plan } = report;
   const where = target.kind === 'cluster' ? adapterName(report) : (target.url ?? 'a server');
   const recorder = report.recorder_overhead_percent;
+  const kept = keptKvNote(report);
   return {
     headline: headline(report),
     subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} per round and mode, ${workload.num_clients === 0 ? "sent at the trace's times" : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
@@ -43,9 +44,7 @@ export function benchParts(report: BenchReport): DocumentParts {
       ...(isStreamed(report) ? [STREAMED] : []),
       ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],
-    sections: Object.values(report.experiments).map((each) =>
-      experimentSection(each, target, keptKvNote(report)),
-    ),
+    sections: Object.values(report.experiments).map((each) => experimentSection(each, target, kept)),
     facts: {
       kind: 'facts',
       title: 'Workload',

@@ -1,5 +1,5 @@
 /** A run's verdicts in sentences: what pulling saved, on which adapter, and whether the modes agree. */
-import { keptBy } from '../config/store.ts';
+import { keepsKv, keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { BenchMode } from '../measure/schemas/bench-mode-schema.ts';
@@ -74,9 +74,8 @@ export function persistedKvNote(report: Report): string | null {
 
 /** The same for a benchmark. An older report does not say what was loaded. */
 export function keptKvNote({ config, experiments }: BenchReport): string | null {
-  const keeps = (config.storeDir ?? config.storeUrl ?? null) !== null;
   const modes = Object.values(experiments).flatMap((each) => Object.values(each.modes));
-  if (!keeps || modes.every(({ bytes_from_store }) => bytes_from_store === 0)) return null;
+  if (!keepsKv(config) || modes.every(({ bytes_from_store }) => bytes_from_store === 0)) return null;
   return `The times of the modes are not compared: ${keptBy(config)} keeps KV from one mode and round to the next, and it was loaded; leave it out, or give one --mode.`;
 }
 

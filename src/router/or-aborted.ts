@@ -1,13 +1,10 @@
 /** Settles as `done` does, or rejects with the signal's reason once that aborts. */
-export async function orAborted(signal: AbortSignal | undefined, done: Promise<unknown>): Promise<void> {
-  if (!signal) {
-    await done;
-    return;
-  }
+export async function orAborted<T>(signal: AbortSignal | undefined, done: Promise<T>): Promise<T> {
+  if (!signal) return await done;
   signal.throwIfAborted();
   const over = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { signal: over.signal });
   });
-  await Promise.race([done, aborted]).finally(() => over.abort());
+  return await Promise.race([done, aborted]).finally(() => over.abort());
 }

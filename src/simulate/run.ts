@@ -110,13 +110,17 @@ const mostOpen = (options: ClusterOptions): number =>
 /** Added to the time of the last arrival, so that it has happened. */
 const LATER_MS = 1;
 
-/** Resolves once the requests have ended that are under way when the load ends, see lastComesMs. */
-async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster, collector: Collector) {
-  let lastMs = 0;
-  if (load.kind === 'trace') lastMs = lastComesMs(load.turns);
-  if (load.kind === 'arrivals') for (const { atMs } of load.arrivals(seed)) lastMs = atMs;
+/** Resolves once the requests have ended that are under way when the load ends, at `lastMs`. */
+async function lastHaveEnded(lastMs: number, cluster: SimulatedCluster, collector: Collector) {
   await cluster.clock.sleep(lastMs + LATER_MS);
   await collector.underWayEnd();
+}
+
+/** When the last conversation arrives; 0 for clients. */
+function lastArrivalMs(load: Load, seed: number): number {
+  let lastMs = 0;
+  if (load.kind === 'arrivals') for (const { atMs } of load.arrivals(seed)) lastMs = atMs;
+  return lastMs;
 }
 
 /**
@@ -144,7 +148,10 @@ export async function simulateOnce(
     before = warmedUp(cluster);
   };
   const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal, onWarmedUp });
-  const ended = toEnd ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
+  const traceLastMs = load.kind === 'trace' ? lastComesMs(load.turns) : null;
+  const ended = toEnd
+    ? served
+    : Promise.race([served, lastHaveEnded(traceLastMs ?? lastArrivalMs(load, seed), cluster, collector)]);
   let stopped: SimulatedRun['stopped'] = null;
   try {
     await cluster.run(ended, (nowMs) => {
@@ -160,7 +167,7 @@ export async function simulateOnce(
   return {
     ...{ cluster, collector, stopped, warmedUp: before },
     happened: stormy?.happened ?? null,
-    lastComesMs: load.kind === 'trace' ? lastComesMs(load.turns) : null,
+    lastComesMs: traceLastMs,
   };
 }
 

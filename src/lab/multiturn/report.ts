@@ -1,6 +1,6 @@
 /** Builds a benchmark's report from what was served, by engines or a server. */
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
-import { keptBy } from '../../config/store.ts';
+import { keepsKv, keptBy } from '../../config/store.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode } from '../../measure/schemas/bench-mode-schema.ts';
 import type { BenchReport, Experiment } from '../../measure/schemas/bench-report.ts';
@@ -94,8 +94,7 @@ function mainExperiment(
 
 /** The note about tiers below a store's memory: unlike the memory, they are not emptied between rounds. */
 export function persistenceNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
-  const { storeDir, storeUrl } = config;
-  if (storeDir === null && storeUrl === null) return [];
+  if (!keepsKv(config)) return [];
   const several = plans.some(({ arms }) => arms.length > 1);
   return [
     `${keptBy(config)} keeps KV from the warm-up and from one ${several ? 'mode and ' : ''}round to the next. Later ones load what earlier ones saved, so ${several ? "the modes' times cannot be compared" : 'not all times are from an empty store'}.`,

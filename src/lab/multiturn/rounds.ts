@@ -12,6 +12,7 @@ import type { StoreStats } from '../../store/stats.ts';
 import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { peakKvBytes } from '../peak-kv.ts';
+import { type StoreBytes, storeBytesBetween } from '../store-bytes.ts';
 import { type ClientOptions, requestsOf, type ServedRound, serveConversations } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { BenchTarget } from './target.ts';
@@ -35,8 +36,8 @@ export interface ArmCounters {
   heldForD: HeldBlocks | null;
   /** Peak bytes of KV in use, by role. */
   peakKvBytes: { prefill: number; decode: number };
-  /** Bytes of KV that engines loaded from a store and saved to it, and those by two hops; null without a store. */
-  store: { fromBytes: number; toBytes: number; twoHopBytes: number } | null;
+  /** null without a store. */
+  store: StoreBytes | null;
   preemptions: number;
   /** Holds dropped unread to free blocks. */
   holdsDropped: { forP: number; forD: number };
@@ -201,13 +202,7 @@ function counted(
   return {
     heldForP: held('decode'),
     heldForD: held('prefill'),
-    store: after.some(({ store }) => store)
-      ? {
-          fromBytes: sum(({ store }) => store?.loadedBytes ?? 0),
-          toBytes: sum(({ store }) => store?.savedBytes ?? 0),
-          twoHopBytes: sum(({ store }) => store?.twoHopBytes ?? 0),
-        }
-      : null,
+    store: storeBytesBetween(before, after),
     preemptions: sum((engine) => engine.preemptions),
     holdsDropped: {
       forP: sum(({ transfers }) => transfers?.holdsDropped.decode ?? 0),

@@ -209,8 +209,8 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
     store:
       stores.length > 0
         ? {
-            bytes_from_store: sumOf(stores, ({ fromBytes }) => fromBytes),
-            bytes_to_store: sumOf(stores, ({ toBytes }) => toBytes),
+            bytes_from_store: sumOf(stores, ({ loadedBytes }) => loadedBytes),
+            bytes_to_store: sumOf(stores, ({ savedBytes }) => savedBytes),
             two_hop_bytes: sumOf(stores, ({ twoHopBytes }) => twoHopBytes),
           }
         : null,

@@ -2,6 +2,7 @@
  * Whether the modes agree bit for bit, and what one gains over the other. Equal tokens alone prove little, so the digests
  * of the logits behind each token are compared as well.
  */
+import { keepsKv } from '../../config/store.ts';
 import type { Comparison, Disagreement, Report, RunReport, Summary, TurnReport } from '../schemas/report.ts';
 import { turnKey } from '../spans/turn-key.ts';
 
@@ -71,8 +72,7 @@ function firstDifference(a: TurnReport, b: TurnReport): { index: number; what: D
 
 /** Whether a later mode may have loaded KV that an earlier one had saved to the store's folder or server. */
 export function loadedKeptKv({ config, runs }: Pick<Report, 'config' | 'runs'>): boolean {
-  const keeps = (config.storeDir ?? config.storeUrl ?? null) !== null;
-  return keeps && runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
+  return keepsKv(config) && runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
 }
 
 type Gains = 'ttft_speedup' | 'ttft_ms' | 'ttft_later_turns_ms' | 'computed_tokens_saved';

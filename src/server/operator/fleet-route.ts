@@ -81,10 +81,9 @@ export function mountFleet(
     const abort = new AbortController();
     const leave = admission.enter(abort);
     try {
-      const scaled = cluster.scale(target, rule);
-      await orAborted(abort.signal, scaled);
+      const report = await orAborted(abort.signal, cluster.scale(target, rule));
       await ports.settled();
-      return jsonResponse(scaleJson(await scaled, ports.urls));
+      return jsonResponse(scaleJson(report, ports.urls));
     } finally {
       leave();
     }

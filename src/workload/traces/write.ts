@@ -66,7 +66,7 @@ export class MooncakeWriter {
     // The time alone would lose what the file says: when the answer before it ended.
     const afterAnswer = this.#answered.delete(conversationId);
     if (answeredMs !== null) this.#answered.add(conversationId);
-    if (this.#answered.size > MOST_PROMPTS) this.#answered.delete(this.#answered.values().next().value!);
+    forgetOldest(this.#answered);
     const delayed =
       arrivalMs === null || afterAnswer || (origin.kind === 'session' && origin.delayMs !== null);
     const row: MooncakeRow = {
@@ -92,18 +92,17 @@ export class MooncakeWriter {
     const size = scaledBlock(this.#scale);
     const contentOf = (block: number) => sliceSegments(prompt, block * size, (block + 1) * size);
     const before = arrival.kind === 'after' ? this.#filled.get(arrival.index) : undefined;
-    const continued = before && hashIds[before.block];
-    if (
-      continued !== undefined &&
-      this.#renumbered.get(continued) === undefined &&
-      areEqual(contentOf(before!.block), before!.content)
-    )
-      this.#renumbered.set(continued, before!.id);
+    if (before) {
+      const continued = hashIds[before.block];
+      const isNew = continued !== undefined && this.#renumbered.get(continued) === undefined;
+      if (isNew && areEqual(contentOf(before.block), before.content))
+        this.#renumbered.set(continued, before.id);
+    }
     const ids = hashIds.map((id) => this.#renumber(id));
     if (inputTokens % size === 0 && request.inputTokens % this.#scale.traceBlockSize !== 0) {
       const block = ids.length - 1;
       this.#filled.set(index, { block, content: contentOf(block), id: ids[block]! });
-      if (this.#filled.size > MOST_PROMPTS) this.#filled.delete(this.#filled.keys().next().value!);
+      forgetOldest(this.#filled);
     }
     return ids;
   }
@@ -124,10 +123,15 @@ export class MooncakeWriter {
       block < common ? before!.ids[block]! : this.#ids++,
     );
     this.#lastPrompts.set(conversationId, { key: prompt[0]!.key, tokens: inputTokens, ids });
-    if (this.#lastPrompts.size > MOST_PROMPTS)
-      this.#lastPrompts.delete(this.#lastPrompts.keys().next().value!);
+    forgetOldest(this.#lastPrompts);
     return ids;
   }
+}
+
+/** Keeps at most MOST_PROMPTS of what is kept for later turns. */
+function forgetOldest<K>(kept: Set<K> | Map<K, unknown>): void {
+  const [oldest] = kept.keys();
+  if (kept.size > MOST_PROMPTS) kept.delete(oldest!);
 }
 
 const areEqual = (a: readonly Segment[], b: readonly Segment[]): boolean =>
