@@ -30,6 +30,9 @@ const UNLIKE = {
     { name: 'long', prefill: [{ blocks: 500 }, { prefixCaching: false }], decode: 1 },
   ],
 };
+/** The note on UNLIKE if its rolesets become one. */
+const PREFILL_AS_FIRST =
+  'The prefill engines differ in blocks or prefix caching. Replicas must be equal, so all use the settings of prefill-0.';
 const ODD = {
   rolesets: [
     { name: 'a\nmv b c', prefill: 1, decode: 1 },
@@ -315,6 +318,18 @@ describe('export dynamo', () => {
       expect(await environmentOf({ conditionalDisagg })).not.toHaveProperty('DYN_ROUTER_CONDITIONAL_DISAGG');
   });
 
+  it("has D publish cache events only if the frontend's choice depends on them", async () => {
+    const publish = async (args: readonly string[]) => {
+      const [graph] = await documents('dynamo', args);
+      return graph.spec.components
+        .slice(1)
+        .filter(({ podTemplate }: Yaml) => podTemplate.spec.containers[0].args.includes('--kv-events-config'))
+        .map(({ type }: Yaml) => type);
+    };
+    expect(await publish(['--routing', 'dynamo'])).toEqual(['prefill', 'decode']);
+    expect(await publish(['--routing', 'round-robin'])).toEqual(['prefill']);
+  });
+
   it('writes one graph for each separate roleset', async () => {
     const graphs = await documents('dynamo', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica']);
     const workers = graphs.map(({ spec }) =>
@@ -416,12 +431,17 @@ describe('limits of exports', () => {
       'conditionalDisagg isl_or_load is omitted, so P prefills everything',
     ],
     ['sglang', ['--mode', 'bidirectional'], 'SGLang only hands KV over from P to D'],
-    ['aibrix', ['--fleet', 'unlike.json'], 'all use the settings of prefill-1'],
-    ['llm-d', ['--fleet', 'unlike.json'], 'Engines of one role differ between rolesets'],
-    ['dynamo', ['--fleet', 'unlike.json'], 'Engines of one role differ between rolesets'],
+    [
+      'aibrix',
+      ['--fleet', 'unlike.json', '--mode-of-fleet', 'replica'],
+      'The prefill engines of roleset long differ in blocks or prefix caching. Replicas must be equal, so all use the settings of prefill-1.',
+    ],
+    ['aibrix', ['--fleet', 'unlike.json'], PREFILL_AS_FIRST],
+    ['llm-d', ['--fleet', 'unlike.json', '--mode-of-fleet', 'replica'], PREFILL_AS_FIRST],
+    ['dynamo', ['--fleet', 'unlike.json'], PREFILL_AS_FIRST],
     ['aibrix', ['--link', '10gbe'], 'Modelled links are not exported'],
     ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D only within a roleset'],
-    ['aibrix', ['--fleet', 'fleet.json'], 'Engines of one role differ between rolesets'],
+    ['aibrix', ['--fleet', 'fleet.json'], 'all use the settings of decode-0'],
     [
       'aibrix',
       ['--store', '64MiB', '--arithmetic', 'f16'],

@@ -16,7 +16,6 @@ import {
 import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
-  lostByLikeness,
   PLAN_ROLES,
   type PlannedRole,
   type PlannedRoleset,
@@ -24,6 +23,7 @@ import {
   pooled,
   roleOptions,
   transferOption,
+  unequalNotes,
 } from './plan.ts';
 
 /** Percentage of a full batch at which AIBrix's samples scale D. */
@@ -68,7 +68,7 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
     'For AIBrix of August 2026: kubectl apply -f each file.',
     IMAGES_REMARK,
     ...plan.notes,
-    ...plan.unequal,
+    ...unequalNotes(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)]),
     ...routingRemarks(plan),
     ...poolingRemarks(plan),
   ];
@@ -236,7 +236,6 @@ function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
   if (replicaMode || rolesets.length === 1) return [];
   return [
     'Pooled: AIBrix pairs P and D only within a roleset, so all engines form one roleset, and prompt length bounds by roleset are omitted. --mode-of-fleet replica keeps rolesets separate.',
-    ...lostByLikeness(rolesets),
   ];
 }
 

@@ -5,13 +5,13 @@ import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
-  lostByLikeness,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
   roleOptions,
   rolesetNotes,
   transferOption,
+  unequalNotes,
   withBothRoles,
 } from './plan.ts';
 
@@ -35,10 +35,9 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     'For the Dynamo operator with nvidia.com/v1beta1 (1.3): kubectl apply -f this file.',
     IMAGES_REMARK,
     ...plan.notes,
-    ...plan.unequal,
+    ...unequalNotes(graphs),
     ...lostAutoscaler(plan),
     ...rolesetNotes(plan, graphs.length, 'graph per roleset, each with its own frontend', 'Dynamo'),
-    ...(plan.replicaMode ? [] : lostByLikeness(plan.rolesets)),
     ...(mode === undefined
       ? [`Routing policy ${plan.routing.name} does not exist in Dynamo; this export uses its KV router.`]
       : []),
@@ -120,7 +119,7 @@ function conditionalRemarks(plan: ClusterPlan): string[] {
   ];
 }
 
-/** KV events that tell the KV router about P's caches. */
+/** KV events that tell the KV router what an engine has cached. */
 const KV_EVENTS = {
   publisher: 'zmq',
   topic: 'kv-events',
@@ -137,7 +136,10 @@ function worker(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
     '--disaggregation-mode',
     role,
   ];
-  const events = role === 'prefill' ? ['--kv-events-config', JSON.stringify(KV_EVENTS)] : [];
+  // D's cache counts only if D may prefill itself: what it lacks of a prompt decides that.
+  const routedByCache =
+    role === 'prefill' || 'DYN_ROUTER_CONDITIONAL_DISAGG' in conditionalDisaggregation(plan);
+  const events = routedByCache ? ['--kv-events-config', JSON.stringify(KV_EVENTS)] : [];
   return {
     name: role === 'prefill' ? 'VllmPrefillWorker' : 'VllmDecodeWorker',
     type: role,

@@ -7,13 +7,13 @@ import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
   lostAutoscaler,
-  lostByLikeness,
   lostByPooling,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
   roleOptions,
   transferOption,
+  unequalNotes,
   withBothRoles,
 } from './plan.ts';
 
@@ -33,10 +33,9 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
     'For llm-d-modelservice 0.4.12: helm install … -f values.yaml',
     IMAGES_REMARK,
     ...plan.notes,
-    ...plan.unequal,
+    ...unequalNotes([roleset]),
     ...lostAutoscaler(plan),
     ...lostByPooling(plan, 'llm-d'),
-    ...lostByLikeness(plan.rolesets),
     ...(both
       ? [
           `Omitted: ${plural(both.replicas, 'engine')} for both roles; in llm-d, D itself prefills what its decider leaves to it.`,

@@ -75,8 +75,6 @@ export interface ClusterPlan {
   } | null;
   /** Notes about what no target can express. */
   notes: readonly string[];
-  /** Notes for targets whose replicas must be equal. */
-  unequal: readonly string[];
 }
 
 const VLLM_ONLY: readonly RunKey[] = ['allFullKv', 'kvCacheMetrics', 'kvTransferConfig', 'loadFailurePolicy'];
@@ -106,7 +104,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
   const model = vllmModel(config.model);
   // Object names and labels must not contain slashes.
   const [servedName = model.split('/').at(-1)!] = servedNames(config);
-  const { rolesets, notes, unequal } = rolesetsOf(config, options);
+  const { rolesets, notes } = rolesetsOf(config, options);
   const [name] = config.routing;
   return {
     name: objectName(servedName),
@@ -134,7 +132,6 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
       },
     },
     notes: [...notes, ...notesOf(config)],
-    unequal,
   };
 }
 
@@ -149,12 +146,8 @@ const objectName = (text: string): string =>
     .slice(0, 40)
     .replace(/-$/, '');
 
-function rolesetsOf(
-  config: RunConfig,
-  options: ClusterOptions,
-): Pick<ClusterPlan, 'rolesets' | 'notes' | 'unequal'> {
+function rolesetsOf(config: RunConfig, options: ClusterOptions): Pick<ClusterPlan, 'rolesets' | 'notes'> {
   const { seats, rolesets } = fleetOf(config);
-  const unequal: string[] = [];
   const roleOf = (seat: Seat): PlanRole => (seat.combined ? 'both' : seat.role);
   const planned = rolesets.map(({ name, min, max }): PlannedRoleset => {
     const roles: Partial<Record<PlanRole, PlannedRole>> = {};
@@ -171,10 +164,6 @@ function rolesetsOf(
       const [first] = engines;
       if (!first) continue;
       const { blocks, prefixCaching } = first;
-      if (engines.some((each) => each.blocks !== blocks || each.prefixCaching !== prefixCaching))
-        unequal.push(
-          `The ${role} engines of roleset ${name} differ in blocks or prefix caching. Replicas must be equal, so all use the settings of ${first.name}.`,
-        );
       roles[role] = { replicas: engines.length, blocks, prefixCaching, engines };
     }
     return { name, roles, promptTokens: { min, max } };
@@ -182,7 +171,7 @@ function rolesetsOf(
   const notes = seats.some(({ node }) => node !== null)
     ? ['Nodes of engines: use node selectors or affinities, which depend on your cluster.']
     : [];
-  return { rolesets: planned, notes, unequal };
+  return { rolesets: planned, notes };
 }
 
 function notesOf(config: RunConfig): string[] {
@@ -245,16 +234,20 @@ export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   return { name: 'all', roles, promptTokens: { min: 0, max: null } };
 }
 
-/** A note if engines of one role must be equal and are not. */
-export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
-  const differ = PLAN_ROLES.some((role) => {
-    const kinds = rolesets
-      .flatMap(({ roles }) => roles[role] ?? [])
-      .map(({ blocks, prefixCaching }) => JSON.stringify({ blocks, prefixCaching }));
-    return new Set(kinds).size > 1;
-  });
-  return differ ? ['Engines of one role differ between rolesets: all use the settings of the first.'] : [];
-}
+/** Notes for systems whose replicas must be equal, about each exported roleset where engines of one role are not. */
+export const unequalNotes = (rolesets: readonly PlannedRoleset[]): string[] =>
+  rolesets.flatMap(({ name, roles }) =>
+    PLAN_ROLES.flatMap((role) => {
+      const engines = roles[role]?.engines ?? [];
+      const [first] = engines;
+      const kinds = new Set(engines.map(({ blocks, prefixCaching }) => `${blocks} ${prefixCaching}`));
+      if (!first || kinds.size === 1) return [];
+      const where = rolesets.length === 1 ? '' : ` of roleset ${name}`;
+      return [
+        `The ${role} engines${where} differ in blocks or prefix caching. Replicas must be equal, so all use the settings of ${first.name}.`,
+      ];
+    }),
+  );
 
 /** Notes about systems that serve each roleset apart: `units` of them in replica mode, and one pool otherwise. */
 export function rolesetNotes(plan: ClusterPlan, units: number, unit: string, system: string): string[] {
