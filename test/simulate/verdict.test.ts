@@ -64,6 +64,14 @@ it('a load that rises and falls is no backlog if the second half happens to have
   expect(verdictOf(collected(1, wave, 30_000))).toMatchObject({ growth: 0, word: 'STABLE' });
 });
 
+it('a queue that is gone by the end is no backlog', () => {
+  // The load peaks in the last third, and its requests take two seconds.
+  const wave = (startMs: number) => (startMs > 20_000 && startMs < 26_000 ? 2000 : 1000);
+  expect(verdictOf(collected(1, wave, 30_000))).toMatchObject({ growth: 0, word: 'STABLE' });
+  const stays = (startMs: number) => (startMs > 20_000 ? 2000 : 1000);
+  expect(verdictOf(collected(1, stays, 30_000))).toMatchObject({ word: 'BACKLOGGED' });
+});
+
 it('a filled fleet is judged by TTFT if conversations stay for most of the judged time', () => {
   // They stay for three seconds and more. Two seconds are judged, in which answers get longer.
   const latency = (startMs: number) => 1000 + Math.max(0, startMs - 7000) / 5;

@@ -47,7 +47,12 @@ export function verdictOf(
   const fromMs = filledMs ?? FILLING_SHARE * untilMs;
   const halfMs = (fromMs + untilMs) / 2;
   const before = meanOpen(starts, latencies, fromMs, halfMs);
-  const after = meanOpen(starts, latencies, halfMs, untilMs);
+  // A wave that has passed by the end was no backlog.
+  const sliceMs = (untilMs - halfMs) / SLICES;
+  const after = Math.min(
+    meanOpen(starts, latencies, halfMs, untilMs),
+    meanOpen(starts, latencies, untilMs - sliceMs, untilMs),
+  );
   // A load that grows evenly from zero has its mean in the middle of each half.
   const evenGrowth = (halfMs + untilMs) / (fromMs + halfMs) - 1;
   // Fewer than one request under way is no backlog.
