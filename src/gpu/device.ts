@@ -60,7 +60,9 @@ export class GpuDevice {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
       throw new AdapterError(
-        'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
+        backend === 'vulkan'
+          ? 'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)'
+          : 'WebGPU found no adapter: check that this machine has a GPU, and that its driver is up to date',
       );
     }
     const { bufferBytes, subgroups = true, arithmetic = 'f32' } = needs;

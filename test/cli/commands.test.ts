@@ -354,6 +354,21 @@ describe('kvferry doctor', () => {
     expect(world.out()).not.toContain('npm ci');
   });
 
+  test.each([
+    ['metal', 'needs one on macOS'],
+    ['d3d12', "install its maker's driver"],
+  ])('speaks of no Vulkan driver where Dawn uses %s', async (backend, advice) => {
+    const world = fakeWorld({ adapterFails: new AdapterError('Dawn accepts no adapter') });
+    const adapters = ['system', 'lavapipe', 'swiftshader'].map((driver) => ({
+      ...{ driver, adapter: null, error: 'none' },
+    }));
+    Object.assign(world.deps.doctor, { backend, adapters: async () => adapters });
+    expect(await main(['doctor'], world.deps)).toBe(1);
+    const told = world.out().replaceAll(/\s+/g, ' ');
+    expect(told).toContain(advice);
+    expect(told).not.toMatch(/Vulkan|vulkaninfo|Mesa|npm/);
+  });
+
   test('says why no engine can start and what to do, and exits with 1', async () => {
     const world = fakeWorld({ adapterFails: new AdapterError('Dawn accepts no adapter') });
     expect(await main(['doctor', '--adapter', 'gpu', '--json', 'd.json'], world.deps)).toBe(1);

@@ -175,6 +175,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
           error: null,
         },
       ],
+      backend: 'vulkan',
       nvidia: () => false,
       copyRates: async () => [
         { direction: 'P→shared→D', bytes: 4e6, gbps: 1.25, byHandGbps: 0.9 },

@@ -33,6 +33,7 @@ async function doctor(config: RunConfig, context: CommandContext): Promise<ExitC
     choice: config.adapter,
     model: config.model,
     adapters,
+    backend: deps.doctor.backend,
     nvidia: deps.doctor.nvidia(),
     ...engine,
   };

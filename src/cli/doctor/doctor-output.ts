@@ -17,6 +17,8 @@ export interface DoctorFindings {
   choice: string;
   model: string;
   adapters: readonly AdapterFinding[];
+  /** The graphics API through which Dawn finds GPUs: 'vulkan', 'metal' or 'd3d12'. */
+  backend: string;
   /** The kernel has an NVIDIA driver. */
   nvidia: boolean;
   /** null if no engine could start; `error` says why. */
@@ -25,10 +27,22 @@ export interface DoctorFindings {
   error: Error | null;
 }
 
+const NVIDIA_WITHOUT_VULKAN =
+  "This machine has an NVIDIA card, but Vulkan does not find it, so results will be the CPU's. Install the libraries that its driver needs (Debian, Ubuntu: libvulkan1 libegl1 libgl1 libgles2). In a container, provide the driver's graphics libraries (NVIDIA_DRIVER_CAPABILITIES=all). If nvidia_icd.json is in none of the Vulkan loader's folders, name it in VK_DRIVER_FILES.";
+
+/** What follows from it and what to do, by backend. */
+const WITHOUT_GPU: Readonly<Record<string, string>> = {
+  vulkan:
+    ", so results will be the CPU's. To use a GPU, install its Vulkan driver; vulkaninfo should list it.",
+  metal: ', and kvferry needs one on macOS. A virtual machine may have none that supports Metal.',
+  d3d12: ". To use one, install its maker's driver; dxdiag should list it with Direct3D 12.",
+};
+
 type Colors = ReturnType<typeof pc.createColors>;
 
 /** Advice as sentences, most important first; empty if nothing is missing. */
-export function advise({ adapters, nvidia, info, error, choice }: DoctorFindings): string[] {
+export function advise(findings: DoctorFindings): string[] {
+  const { adapters, backend, nvidia, info, error, choice } = findings;
   const found = (driver: string): boolean => adapters.some((a) => a.driver === driver && a.adapter !== null);
   const gpu = adapters.some(({ adapter }) => adapter && !adapter.software);
   const advice: string[] = [];
@@ -36,22 +50,15 @@ export function advise({ adapters, nvidia, info, error, choice }: DoctorFindings
     advice.push(`No engine can start: ${error?.message ?? 'the reason is unknown'}.`);
     if (choice !== 'auto') advice.push('Leave --adapter out to use any adapter that works.');
   }
-  if (!gpu) {
-    advice.push(
-      nvidia
-        ? "This machine has an NVIDIA card, but Vulkan does not find it, so results will be the CPU's. Install the libraries that its driver needs (Debian, Ubuntu: libvulkan1 libegl1 libgl1 libgles2). In a container, provide the driver's graphics libraries (NVIDIA_DRIVER_CAPABILITIES=all). If nvidia_icd.json is in none of the Vulkan loader's folders, name it in VK_DRIVER_FILES."
-        : "No GPU was found, so results will be the CPU's. To use a GPU, install its Vulkan driver; vulkaninfo should list it.",
-    );
-  }
-  if (!gpu && !found('lavapipe')) {
+  if (!gpu) advice.push(nvidia ? NVIDIA_WITHOUT_VULKAN : `No GPU was found${WITHOUT_GPU[backend] ?? ''}`);
+  if (gpu || backend !== 'vulkan') return advice;
+  if (!found('lavapipe')) {
     advice.push(
       'lavapipe is 3 to 4 times faster than SwiftShader: install Mesa 25 or newer (Debian 12: mesa-vulkan-drivers from bookworm-backports; its own Mesa 22 is not supported).',
     );
   }
-  if (!gpu && !found('swiftshader')) {
-    advice.push(
-      'On Linux x64, npm installs SwiftShader: if this is such a machine, run npm ci again with optional packages.',
-    );
+  if (!found('swiftshader')) {
+    advice.push('On Linux x64, npm installs SwiftShader: if this is such a machine, run npm ci again.');
   }
   return advice;
 }

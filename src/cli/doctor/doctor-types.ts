@@ -30,6 +30,8 @@ export interface CopyRateFinding {
 
 export interface DoctorProbes {
   adapters(): Promise<readonly AdapterFinding[]>;
+  /** As Platform.backend. */
+  readonly backend: string;
   /** Whether the kernel has an NVIDIA driver, even if Vulkan does not find it. */
   nvidia(): boolean;
   /** Needs an idle cluster, which the caller closes afterwards. null: this build cannot measure it. */

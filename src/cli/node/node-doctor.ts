@@ -4,6 +4,7 @@ import { EngineCluster } from '../../fleet/cluster.ts';
 import type { CopyRate } from '../../lab/copy-rates.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { probeAll } from '../../platform/node/adapters.ts';
+import { nodePlatform } from '../../platform/node.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../transport/chunks.ts';
 import type { CopyRateFinding, DoctorProbes } from '../doctor/doctor-types.ts';
 
@@ -12,6 +13,7 @@ const COPY = { bytes: 4 * 2 ** 20, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 5 } 
 
 export const nodeDoctor: DoctorProbes = {
   adapters: probeAll,
+  backend: nodePlatform.backend,
   nvidia: () => existsSync('/proc/driver/nvidia/version') || existsSync('/dev/nvidiactl'),
 
   async copyRates(cluster) {

@@ -8,7 +8,7 @@ import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
 import { cachedProbe, cacheProbe, machineNow } from './cached-probes.ts';
-import { type Driver, driverPresent, driversNamed, type ProbedAdapter, selectDriver } from './drivers.ts';
+import { type Driver, driverAbsence, driversNamed, type ProbedAdapter, selectDriver } from './drivers.ts';
 import { bundled } from './paths.ts';
 
 export type ProbeResult =
@@ -46,9 +46,8 @@ async function probeAndKeep(driver: Driver, machine: string | null): Promise<Pro
 
 /** Probes in a child process. */
 async function probe(driver: Driver, name: string | null): Promise<ProbeResult> {
-  if (!driverPresent(driver)) {
-    return { driver, adapter: null, error: 'not installed' };
-  }
+  const absence = driverAbsence(driver);
+  if (absence !== null) return { driver, adapter: null, error: absence };
   // Imported here because engine threads load this module too, and never probe.
   const { execFile } = await import('node:child_process');
   try {
@@ -148,13 +147,15 @@ async function choose(choice: string): Promise<ProbeResult> {
   if (system.adapter && isLavapipe(system.adapter)) {
     if (driversNamed().length > 0) return system;
     // Naming lavapipe's manifest keeps the Vulkan loader from opening other drivers.
-    if (driverPresent('lavapipe'))
+    if (driverAbsence('lavapipe') === null)
       return { driver: 'lavapipe', adapter: { ...system.adapter, driver: 'lavapipe' }, error: null };
   }
   const lavapipe = await probeDriver('lavapipe');
   if (lavapipe.adapter) return lavapipe;
   const swiftshader = await probeDriver('swiftshader');
-  return swiftshader.adapter || !system.adapter ? swiftshader : system;
+  // Where there is no SwiftShader, the reason to give is the system's.
+  const isLast = !system.adapter && driverAbsence('swiftshader') === null;
+  return swiftshader.adapter || isLast ? swiftshader : system;
 }
 
 function explain(choice: string, error: string): string {

@@ -78,11 +78,18 @@ function systemLoaderExists(): boolean {
 /** SwiftShader's folder. The unpacker is imported only when needed. */
 const unpacked = async (): Promise<string> => (await import('./swiftshader.ts')).unpackSwiftShader();
 
-/** Whether the driver may be installed. Only a probe shows whether Dawn accepts it. */
-export function driverPresent(driver: Driver): boolean {
-  if (driver === 'swiftshader') return process.platform === 'linux' && process.arch === 'x64';
-  if (driver === 'lavapipe') return findLavapipe() !== null;
-  return true;
+/**
+ * Why the driver cannot be used on this machine; null if it may be installed. Only a probe shows whether Dawn accepts it. On
+ * macOS and Windows, Dawn computes through Metal and Direct3D 12, and would find the GPU under any name of a driver.
+ */
+export function driverAbsence(driver: Driver): string | null {
+  if (driver === 'system') return null;
+  if (driver === 'swiftshader')
+    return process.platform === 'linux' && process.arch === 'x64'
+      ? null
+      : 'kvferry has it for Linux x64 only';
+  if (process.platform !== 'linux') return 'kvferry uses it on Linux only';
+  return findLavapipe() === null ? 'not installed' : null;
 }
 
 /**
