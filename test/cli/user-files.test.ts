@@ -81,7 +81,8 @@ it('a missing folder is refused, and a standard output that goes to a file keeps
   await writeTextFile(`/dev/fd/${out}`, 'given');
   expect(fs.fstatSync(out).ino).toBe(fs.statSync(at('out')).ino);
   fs.closeSync(out);
-  expect(read('out')).toBe('given');
+  // Linux opens the file anew and empties it; macOS goes on where it was.
+  expect(read('out')).toMatch(/^(before )?given$/);
 });
 
 it('the text of a file is read without the byte order mark at its beginning', async () => {

@@ -29,6 +29,10 @@ async function unpack(): Promise<string> {
   const { version } = require(path.join(packed, '..', 'package.json')) as { version: string };
   const folder = path.join(cache, `chromium-${version}`);
   if (existsSync(folder)) return folder;
+  if (process.platform !== 'linux' || process.arch !== 'x64')
+    throw new Error(
+      'npm installs a Chromium for Linux x64 only: name a Chrome or Chromium in KVFERRY_BROWSER',
+    );
   const scratch = `${folder}.${process.pid}`;
   mkdirSync(scratch, { recursive: true });
   const executable = path.join(scratch, 'chromium');

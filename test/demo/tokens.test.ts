@@ -6,6 +6,7 @@ import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { GeneratedToken, Message } from '../../src/router/turn-types.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
 import { ask, openPage, servePage, until, untilReady } from './page.ts';
@@ -27,7 +28,7 @@ const TIE = 1e-3;
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 const cluster = whileTesting(async () => {
-  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  await useAdapter(TEST_ADAPTER);
   const config = parseRunConfig({ ...SHARED, prefixCaching: false, pBlocks: 64, dBlocks: 64 });
   const options = clusterOptions(config, await loadArchitecture('nano', null), true);
   return EngineCluster.start(nodePlatform, { ...options, keepLogits: true });

@@ -4,11 +4,12 @@ import type { Mode } from '../../src/config/modes.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { useAdapter } from '../../src/platform/node.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { converse, fingerprint, startCluster, withCluster } from './cluster-fixture.ts';
 
 let f16: boolean;
 beforeAll(async () => {
-  const { features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const { features } = await useAdapter(TEST_ADAPTER);
   f16 = features.includes('shader-f16');
 });
 

@@ -4,6 +4,7 @@ import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { GeneratedToken, GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 
 export const testOptions: ClusterOptions = {
   model: 'nano',
@@ -44,7 +45,7 @@ export const nixlWith = (changes: Partial<NixlConfig>) => ({
 });
 
 export async function startCluster(options: Partial<ClusterOptions> = {}): Promise<EngineCluster> {
-  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  await useAdapter(TEST_ADAPTER);
   return EngineCluster.start(nodePlatform, { ...testOptions, ...options });
 }
 

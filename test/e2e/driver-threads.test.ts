@@ -1,15 +1,19 @@
 /** In one process, P's driver with threads of its own and D's without: the same tokens and logits. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { isLavapipe } from '../../src/gpu/adapter-name.ts';
 import { withCluster } from './cluster-fixture.ts';
 
-/** The number of lavapipe's compute threads in this process. */
+const TASKS = '/proc/self/task';
+
+/** The number of lavapipe's compute threads in this process; none but on Linux. */
 const driverThreads = (): number =>
-  readdirSync('/proc/self/task').filter((task) =>
-    readFileSync(`/proc/self/task/${task}/comm`, 'utf8').startsWith('llvmpipe'),
-  ).length;
+  !existsSync(TASKS)
+    ? 0
+    : readdirSync(TASKS).filter((task) =>
+        readFileSync(`${TASKS}/${task}/comm`, 'utf8').startsWith('llvmpipe'),
+      ).length;
 
 async function converse(options: Partial<ClusterOptions>) {
   return withCluster(options, async (cluster) => {

@@ -11,6 +11,7 @@ import { loadArchitecture } from '../../src/model/load.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 
 /** Milliseconds: engines are replaced many times, and lost leases must expire. */
 const long = { timeout: 600_000 };
@@ -19,7 +20,7 @@ const start = (options: ClusterOptions, hooks: ClusterHooks) =>
   EngineCluster.start(nodePlatform, options, systemClock, hooks);
 
 async function run(changes: Partial<FaultRunOptions>) {
-  const { software } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const { software } = await useAdapter(TEST_ADAPTER);
   const architecture = await loadArchitecture('nano', null);
   return runFaults({
     faults: 4,

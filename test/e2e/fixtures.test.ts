@@ -12,11 +12,12 @@ import { loadWeights } from '../../src/model/load.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { FileSource, Platform } from '../../src/platform/types.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { withShader } from './changed-shader.ts';
 
 let f16: boolean;
 beforeAll(async () => {
-  const { features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const { features } = await useAdapter(TEST_ADAPTER);
   f16 = features.includes('shader-f16');
 });
 

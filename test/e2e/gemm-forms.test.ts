@@ -15,6 +15,7 @@ import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import { type PlannedEngines, type Turn, turnOutputs } from '../../src/router/turn-outputs.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;
@@ -76,7 +77,7 @@ describe('forms of the matrix kernel', () => {
   it.for(ARITHMETICS)(
     'may differ between P and D in %s: tokens and logits equal those of one engine with the default form',
     async (arithmetic, { skip }) => {
-      const { name, features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+      const { name, features } = await useAdapter(TEST_ADAPTER);
       if (arithmetic === 'f16' && !features.includes('shader-f16')) skip(`${name} has no shader-f16`);
       const none = { prefill: null, decode: null };
       const { alone, form } = await withEngines(arithmetic, none, async (prefill) => ({

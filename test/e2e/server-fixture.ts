@@ -7,6 +7,7 @@ import { startTextThread } from '../../src/platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { ServerLog } from '../../src/server/http/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/serve.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { testOptions } from './cluster-fixture.ts';
 
 export interface Served {
@@ -23,7 +24,7 @@ export async function withServer<T>(
   use: (served: Served) => Promise<T>,
   faults: FaultBoard | null = null,
 ): Promise<T> {
-  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  await useAdapter(TEST_ADAPTER);
   const errors: string[] = [];
   const log: ServerLog = {
     access: () => {},

@@ -9,11 +9,12 @@ import { pulledBlockChecks } from '../../src/lab/verify/pulled-blocks.ts';
 import type { Check, CheckEnvironment, CheckResult } from '../../src/lab/verify/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
+import { TEST_ADAPTER } from '../adapter.ts';
 import { withShader } from './changed-shader.ts';
 
 let software = true;
 beforeAll(async () => {
-  ({ software } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader'));
+  ({ software } = await useAdapter(TEST_ADAPTER));
 });
 
 function environment(change: Partial<ClusterOptions> = {}): CheckEnvironment {

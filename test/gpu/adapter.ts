@@ -1,10 +1,9 @@
-/** The adapter of the GPU tests: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
+/** Devices for the GPU tests, on their adapter (test/adapter.ts). */
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
-
-const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
+import { TEST_ADAPTER } from '../adapter.ts';
 
 let selected: Promise<void> | null = null;
 
@@ -13,7 +12,7 @@ export async function openTestDevice(
   subgroups = true,
   arithmetic: Arithmetic = 'f32',
 ): Promise<GpuDevice> {
-  selected ??= selectDriver((adapterName === 'gpu' ? 'system' : adapterName) as Driver);
+  selected ??= selectDriver((TEST_ADAPTER === 'gpu' ? 'system' : TEST_ADAPTER) as Driver);
   await selected;
   return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
 }

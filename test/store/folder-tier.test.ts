@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
@@ -458,10 +459,10 @@ describe('a folder tier', () => {
   });
 
   it('contains only whole blocks after a writer was killed at any moment', async () => {
-    const dist = path.resolve('dist/src');
+    const dist = pathToFileURL(path.resolve('dist/src'));
     const script = `
-      import { FolderTier } from '${dist}/store/folder-tier.js';
-      import { directoryFolder } from '${dist}/platform/node/store-folder.js';
+      import { FolderTier } from "${dist}/store/folder-tier.js";
+      import { directoryFolder } from "${dist}/platform/node/store-folder.js";
       const clock = { now: () => Date.now(), sleep: async () => {} };
       const tier = await FolderTier.open({ folder: directoryFolder(${JSON.stringify(directory)}), namespace: '${NAMESPACE}',
         blockBytes: ${BLOCK}, quotaBytes: 2 ** 20, ttlMs: null, clock, onTrouble() {} });
