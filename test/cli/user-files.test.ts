@@ -88,6 +88,8 @@ it('a missing folder is refused, and a standard output that goes to a file keeps
 it('the text of a file is read without the byte order mark at its beginning', async () => {
   fs.writeFileSync(at('config.json'), '\ufeff{"threshold": 64}');
   expect(JSON.parse(await textOf(at('config.json')))).toEqual({ threshold: 64 });
+  fs.writeFileSync(at('powershell.json'), '\ufeff{"threshold": 64}\r\n', 'utf16le');
+  expect(JSON.parse(await textOf(at('powershell.json')))).toEqual({ threshold: 64 });
   await expect(textOf(at('none.json'))).rejects.toThrow(
     'there is no such file or directory; give another path',
   );

@@ -70,3 +70,19 @@ it.runIf(existsSync('/dev/full'))(
     });
   },
 );
+
+it('EOF, as Windows calls a closed pipe, is no failure either', async () => {
+  const ended = 'process.stdout._write=(_,__,done)=>done(Object.assign(new Error(),{code:"EOF"}))';
+  const child = spawn(
+    process.execPath,
+    ['--import', `data:text/javascript,${ended}`, bundled('kvferry'), '--help'],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let said = '';
+  child.stderr.on('data', (text) => {
+    said += text;
+  });
+  const [code] = await once(child, 'close');
+  expect([0, 141]).toContain(code);
+  expect(said).toBe('');
+});

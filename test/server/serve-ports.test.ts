@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { checkServer, enginePorts } from '../../src/server/http/ports.ts';
+import { cannotListen, checkServer, enginePorts } from '../../src/server/http/ports.ts';
 
 const engine = (name: string) => ({
   name,
@@ -46,4 +46,15 @@ test('checkServer() refuses a port given twice, one above 65535, and one in use'
     `cannot listen on 127.0.0.1:${port}: another program uses that port`,
   );
   taken.close();
+});
+
+test.each([
+  [80, 'give a port above 1023'],
+  // Windows reserves ranges for virtual machines.
+  [8000, 'the system may have reserved that port: give another port'],
+])('a port that the system denies is refused with what helps: %i', (port, advice) => {
+  const denied = Object.assign(new Error('listen EACCES'), { code: 'EACCES' });
+  expect(cannotListen('127.0.0.1', port, denied).message).toBe(
+    `cannot listen on 127.0.0.1:${port}: permission denied; ${advice}`,
+  );
 });

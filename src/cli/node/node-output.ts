@@ -8,6 +8,9 @@ export interface ProcessOutputs {
   onLost(listener: () => void): () => void;
 }
 
+/** EOF is what Windows says. */
+const READER_GONE: ReadonlySet<string | undefined> = new Set(['EPIPE', 'EOF']);
+
 /** Call once per process. From then on stream errors do not end the process. */
 export function processOutputs(): ProcessOutputs {
   const listeners = new Set<() => void>();
@@ -16,7 +19,7 @@ export function processOutputs(): ProcessOutputs {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (!open) return;
       open = false;
-      if (error.code !== 'EPIPE') {
+      if (!READER_GONE.has(error.code)) {
         process.exitCode = EXIT.failed;
         if (stream !== process.stderr)
           process.stderr.write(`kvferry: cannot write to ${name}: ${error.message}\n`);

@@ -4,9 +4,10 @@
  */
 import { once } from 'node:events';
 import { constants } from 'node:fs';
-import { access, type FileHandle, lstat, open, rename, rm, stat } from 'node:fs/promises';
+import { access, type FileHandle, lstat, open, rm, stat } from 'node:fs/promises';
 import { finished, pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
+import { replaceFile } from '../../platform/node/replace-file.ts';
 import type { TextFile } from '../deps.ts';
 import { refuse } from './user-files.ts';
 
@@ -20,7 +21,7 @@ export async function writeTextFile(file: string, content: string): Promise<void
   const { handle, temporary } = await opened(file);
   try {
     await handle.writeFile(content).finally(() => handle.close());
-    if (temporary !== null) await rename(temporary, file);
+    if (temporary !== null) await replaceFile(temporary, file);
   } catch (error) {
     if (temporary !== null) await rm(temporary, { force: true });
     refuse('write', file, error as NodeJS.ErrnoException);
@@ -49,7 +50,7 @@ export async function createTextFile(file: string): Promise<TextFile> {
       stream.end();
       await ended;
       if (temporary !== null && !failure)
-        await rename(temporary, file).catch((error: Error) => {
+        await replaceFile(temporary, file).catch((error: Error) => {
           failure = error;
         });
       if (!failure) return;

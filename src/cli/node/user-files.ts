@@ -20,11 +20,18 @@ export function refuse(what: string, file: string, error: NodeJS.ErrnoException)
   throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
 }
 
-/** Without the byte order mark with which some editors begin a file, and which JSON may not have. Throws ConfigError. */
+/**
+ * UTF-8, or UTF-16 with a byte order mark, as Windows PowerShell's > writes it. The mark, which JSON may not have and some
+ * editors write before UTF-8 too, is left out. Throws ConfigError.
+ */
 export async function textOf(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error) => refuse('read', file, error));
-  return text.startsWith('\ufeff') ? text.slice(1) : text;
+  return readFile(file)
+    .then((bytes) => decoderOf(bytes).decode(bytes))
+    .catch((error) => refuse('read', file, error));
 }
+
+const decoderOf = ([first, second]: Uint8Array): TextDecoder =>
+  new TextDecoder(first === 0xff && second === 0xfe ? 'utf-16le' : 'utf-8');
 
 /** A file's text in pieces; decompressed if the name ends in .gz. Throws ConfigError. */
 export async function* piecesOf(file: string): AsyncGenerator<string> {

@@ -3,11 +3,12 @@
  * written.
  */
 import { randomBytes } from 'node:crypto';
-import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { StoreFile, StoreFolder } from '../types.ts';
 import { FileReads, readWhole } from './file-reads.ts';
 import { makeDirectory } from './make-directory.ts';
+import { replaceFile } from './replace-file.ts';
 
 /** Suffix of files that are being written: the writer's process id and a random part. */
 const TEMPORARY = /\.\d+-[0-9a-f]{12}\.tmp$/;
@@ -58,7 +59,7 @@ export function directoryFolder(directory: string): StoreFolder {
           await makeDirectory(path.dirname(file));
           await write();
         });
-        await rename(temporary, file);
+        await replaceFile(temporary, file);
       } catch (error) {
         await rm(temporary, { force: true }).catch(() => {});
         throw error;

@@ -1,8 +1,9 @@
 /** Small files in the user's cache folder. Losing one costs only the time to recompute it. */
-import { rename, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { makeDirectory } from './make-directory.ts';
+import { replaceFile } from './replace-file.ts';
 
 /**
  * '/' for a user without a home directory, as in containers: HOME is empty or relative, or unset and the system does not know
@@ -31,7 +32,7 @@ export async function writeUserCache(file: string, content: unknown): Promise<bo
   try {
     await makeDirectory(path.dirname(file));
     await writeFile(scratch, `${JSON.stringify(content, null, 2)}\n`);
-    await rename(scratch, file);
+    await replaceFile(scratch, file);
     return true;
   } catch {
     return false;

@@ -78,13 +78,18 @@ export function checkPorts(wanted: readonly { name: string; port: number }[]): v
 
 const REASONS: Record<string, string> = {
   EADDRINUSE: 'another program uses that port; give another port, or end that program',
-  EACCES: 'permission denied; give a port above 1023',
   EADDRNOTAVAIL: 'no interface of this machine has that address; give another --host',
   ENOTFOUND: 'no host has that name; give another --host',
 };
 
 export function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): ConfigError {
-  return new ConfigError(`cannot listen on ${host}:${port}: ${REASONS[error.code ?? ''] ?? error.message}`, {
-    cause: error,
-  });
+  const denied = error.code === 'EACCES' ? deniedPort(port) : undefined;
+  const reason = denied ?? REASONS[error.code ?? ''] ?? error.message;
+  return new ConfigError(`cannot listen on ${host}:${port}: ${reason}`, { cause: error });
 }
+
+/** Windows reserves ranges of high ports, mostly for virtual machines. */
+const deniedPort = (port: number): string =>
+  port > 1023
+    ? 'permission denied; the system may have reserved that port: give another port'
+    : 'permission denied; give a port above 1023';
