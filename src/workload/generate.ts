@@ -48,6 +48,8 @@ export interface GenerateOptions {
   scale: number;
   seed: number;
   tokens: TokenSource;
+  /** Conversations to generate in place of the spec's; a smaller number gives the first of a larger one. */
+  count?: number | undefined;
 }
 
 /** Throws ConfigError that names `location` and the place in it. */
@@ -98,42 +100,62 @@ function checkTurns(turns: number): void {
 
 const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
 
+/** Fewest conversations whose numbers of turns are drawn together, if `count` is given. */
+const DRAWN_TOGETHER = 1024;
+
 /**
  * The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short,
  * and for more than fits in memory.
  */
 export function generateConversations(
   spec: GeneratorSpec,
-  { scale, seed, tokens }: GenerateOptions,
+  { scale, seed, tokens, count }: GenerateOptions,
 ): BenchConversation[] {
   const random = new Random(seed);
   const contents = new Contents(tokens, seed);
   const scaled = (length: number): number => (length > 0 ? Math.max(1, Math.round(length / scale)) : 0);
   const { prompt_input, prompt_output, num_conversations } = spec;
-  checkTurns(num_conversations);
-  // As in vLLM: at least two messages, and every question has an answer.
-  const messages = sample(prompt_input.num_turns, num_conversations, random).map((n) => {
-    const atLeast2 = Math.max(2, n);
-    return atLeast2 + (atLeast2 % 2);
-  });
-  checkTurns(sum(messages) / 2);
-  const prefixes = sample(prompt_input.prefix_num_tokens, num_conversations, random);
-  const [common] = sample(prompt_input.common_prefix_num_tokens ?? NO_PREFIX, 1, random);
-  const commonIds = contents.take(scaled(common!));
-  const conversations = messages.map((numMessages, index) => {
-    contents.countTokens(commonIds.length);
+  const wanted = count ?? num_conversations;
+  checkTurns(wanted);
+  // Drawn together in a number that does not depend on `count`.
+  const together = count === undefined ? num_conversations : Math.max(num_conversations, DRAWN_TOGETHER);
+  let commonIds: number[] | null = null;
+  let numTurns = 0;
+  const conversations: BenchConversation[] = [];
+  while (conversations.length < wanted) {
+    // As in vLLM: at least two messages, and every question has an answer.
+    const drawn = sample(prompt_input.num_turns, together, random).map((n) => {
+      const atLeast2 = Math.max(2, n);
+      return atLeast2 + (atLeast2 % 2);
+    });
+    const messages = drawn.slice(0, wanted - conversations.length);
+    numTurns += sum(messages) / 2;
+    checkTurns(numTurns);
+    const prefixes = sample(prompt_input.prefix_num_tokens, together, random);
+    commonIds ??= commonPrefix(prompt_input.common_prefix_num_tokens ?? NO_PREFIX);
+    for (const [i, numMessages] of messages.entries())
+      conversations.push(conversationOf(numMessages, prefixes[i]!, commonIds));
+  }
+  contents.check();
+  return conversations;
+
+  function commonPrefix(lengths: Distribution): number[] {
+    const [length] = sample(lengths, 1, random);
+    return contents.take(scaled(length!));
+  }
+
+  function conversationOf(numMessages: number, prefix: number, common: readonly number[]): BenchConversation {
+    contents.countTokens(common.length);
     const questions = sample(prompt_input.num_tokens, numMessages, random);
     const answers = sample(prompt_output.num_tokens, numMessages, random);
     const turns = Array.from({ length: numMessages / 2 }, (_, turn): BenchTurn => {
-      const before = turn === 0 ? [...commonIds, ...contents.take(scaled(prefixes[index]!))] : [];
+      const before = turn === 0 ? [...common, ...contents.take(scaled(prefix))] : [];
       const tokenIds = [...before, ...contents.take(scaled(Math.max(1, questions[2 * turn]!)))];
       const outputTokens = scaled(Math.max(1, answers[2 * turn + 1]!));
       return { content: { kind: 'tokens', tokenIds }, inputTokens: tokenIds.length, outputTokens };
     });
-    return { id: `CONV_ID_${index}`, turns };
-  });
-  contents.check();
-  return conversations;
+    return { id: `CONV_ID_${conversations.length}`, turns };
+  }
 }
 
 /** Hands out ids in order. */

@@ -50,6 +50,13 @@ describe("conversations from vLLM's generator files", () => {
     expect(generate({ seed: 5 })).not.toEqual(generate({ seed: 6 }));
   });
 
+  test('are the first of a larger number, if a number is given', () => {
+    const many = generate({ scale: 64, count: 1100 });
+    expect(many).toHaveLength(1100);
+    expect(new Set(many.map(({ id }) => id)).size).toBe(1100);
+    for (const count of [1, 30, 1050]) expect(generate({ scale: 64, count })).toEqual(many.slice(0, count));
+  });
+
   test('are refused before any is generated if they would not fit into memory', () => {
     const constant = (value: number) => ({ distribution: 'constant', value }) as const;
     const asked = ({ conversations = 2, turns = 2, tokens = 9 }) => {

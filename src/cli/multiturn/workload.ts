@@ -83,8 +83,8 @@ async function generated(
   }
   const scale = scaleDivisor(config.scale)!;
   // Additional conversations are generated rather than repeated, because repeats would hit caches.
-  const drawn = { ...spec, num_conversations: config.arrivals ?? spec.num_conversations };
-  const conversations = generateConversations(drawn, { scale, seed: config.seed, tokens });
+  const count = config.arrivals ?? undefined;
+  const conversations = generateConversations(spec, { scale, seed: config.seed, tokens, count });
   const spelled = asText ? conversations.map((each) => asMessages(each, vocabulary)) : conversations;
   return { source, scale: config.scale, conversations: spelled, generation: describeGenerator(spec) };
 }
