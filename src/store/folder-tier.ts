@@ -9,10 +9,9 @@ import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
 import { sumOf } from '../sum.ts';
 import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
-import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder, remakeStoreFolder } from './folder-names.ts';
 import { inOrderOfEviction } from './folder-order.ts';
-import { partsOf } from './keys.ts';
+import { FolderRoom } from './folder-room.ts';
 import type { Tier } from './lower-tiers.ts';
 import { bytesIn, scatter } from './slots.ts';
 import type { FolderCounters } from './stats.ts';
@@ -37,9 +36,6 @@ export interface FolderTierOptions {
   format?: BlockFormat;
 }
 
-/** How many blocks are remembered for which there was no room. */
-const MOST_CUT = 4096;
-
 const FILES: BlockFormat = { nameOf: fileOf, encode: encodeBlock, decode: decodeBlock };
 
 export class FolderTier implements Tier {
@@ -51,15 +47,7 @@ export class FolderTier implements Tier {
   /** Existing files: when each was written, ms on this machine's clock, and its size. */
   readonly #written = new Map<BlockHash, { atMs: number; bytes: number }>();
   #bytes = 0;
-  /** Bytes available for this namespace's blocks. */
-  readonly #room: number;
-  /** File size of each block, including those still being written. */
-  readonly #sizes = new Map<BlockHash, number>();
-  #taken = 0;
-  /** Order of eviction. No bound on the number, only on bytes: blocks of different groups differ in size. */
-  readonly #order = new Lru({ capacity: Number.POSITIVE_INFINITY });
-  /** Hashes of blocks for which there was no room: later blocks of their sequences get none either. */
-  readonly #cut = new Lru({ capacity: MOST_CUT });
+  readonly #room: FolderRoom;
   readonly #queue: WriteQueue;
   /** Files being removed. Writing one of them again waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
@@ -69,7 +57,10 @@ export class FolderTier implements Tier {
   /** For an opened folder. `othersBytes`: size of other namespaces' blocks. Throws ConfigError for a quota below one block. */
   constructor(options: FolderTierOptions, othersBytes = 0) {
     const { quotaBytes, blockBytes, format = FILES } = options;
-    this.#room = Math.max(fileBytesIn(options), quotaBytes - othersBytes);
+    this.#room = new FolderRoom({
+      bytes: Math.max(fileBytesIn(options), quotaBytes - othersBytes),
+      onEvicted: (hash) => this.#remove(hash),
+    });
     this.#options = options;
     this.#warn = warnOnce(options.onTrouble);
     this.#format = format;
@@ -96,7 +87,7 @@ export class FolderTier implements Tier {
       const block = blockIn(file);
       if (block?.namespace !== namespace) continue;
       tier.#wrote(block.hash, file.modifiedMs, file.bytes);
-      tier.#enter(block.hash, file.bytes);
+      tier.#room.enter(block.hash, file.bytes);
       tier.has(block.hash);
     }
     return tier;
@@ -131,9 +122,8 @@ export class FolderTier implements Tier {
     return false;
   }
 
-  /** The first block counts as used most recently: without it, the rest is useless. */
   used(hashes: readonly BlockHash[]): void {
-    for (const hash of hashes.toReversed()) this.#order.touch(hash);
+    this.#room.used(hashes);
   }
 
   async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
@@ -175,7 +165,7 @@ export class FolderTier implements Tier {
     const { hash } = name;
     if (!file) {
       // Another process removed it.
-      this.#leave(hash);
+      this.#room.leave(hash);
       this.#forgotten(hash);
       return false;
     }
@@ -208,19 +198,19 @@ export class FolderTier implements Tier {
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
     // Make room first, so that the folder never exceeds its quota.
-    if (!this.#enter(hash, this.#format.fileBytes?.(name) ?? file.length, parent)) return false;
+    if (!this.#room.enter(hash, this.#format.fileBytes?.(name) ?? file.length, parent)) return false;
     await this.#removing.get(hash);
     try {
       await folder.write(this.#format.nameOf(name)!, file, () => remakeStoreFolder(folder));
     } catch (error) {
-      this.#leave(hash);
+      this.#room.leave(hash);
       this.#warn(
         'write',
         `${folder.location} cannot be written to (${messageOf(error)}): existing blocks are still read, and none are added until writing works again`,
       );
       throw error;
     }
-    if (this.#order.has(hash)) {
+    if (this.#room.has(hash)) {
       this.#wrote(hash, clock.now(), file.length);
       this.#options.onChange?.('stored', hash);
     } else this.#remove(hash);
@@ -228,39 +218,8 @@ export class FolderTier implements Tier {
   }
 
   #forget(hash: BlockHash): void {
-    this.#leave(hash);
+    this.#room.leave(hash);
     this.#remove(hash);
-  }
-
-  /** Makes room by removing the least recently used blocks. False if that would remove the sequence's own earlier blocks. */
-  #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): boolean {
-    // It may replace a file that could not be read.
-    this.#leave(hash);
-    while (this.#taken + bytes > this.#room && this.#order.size > 0) {
-      const [oldest] = this.#order.keys();
-      if (parent !== null && this.#ends(hash, parent, oldest!)) {
-        this.#cut.put(partsOf(hash).hash);
-        return false;
-      }
-      this.#forget(oldest!);
-    }
-    this.#cut.remove(partsOf(hash).hash);
-    this.#order.put(hash, parent);
-    this.#sizes.set(hash, bytes);
-    this.#taken += bytes;
-    return true;
-  }
-
-  /** Whether the sequence has no room from this block on. A missing parent alone is no sign: windowed groups skip blocks. */
-  #ends(hash: BlockHash, parent: BlockHash, oldest: BlockHash): boolean {
-    if (this.#order.has(parent)) return oldest === parent;
-    return [hash, parent].some((key) => this.#cut.has(partsOf(key).hash));
-  }
-
-  #leave(hash: BlockHash): void {
-    this.#order.remove(hash);
-    this.#taken -= this.#sizes.get(hash) ?? 0;
-    this.#sizes.delete(hash);
   }
 
   #wrote(hash: BlockHash, atMs: number, bytes: number): void {
