@@ -9,7 +9,7 @@ import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
-import type { ConversationHistory } from '../router/conversations.ts';
+import type { ConversationHistory } from '../router/conversation.ts';
 import { release } from '../router/next-turn-hold.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';

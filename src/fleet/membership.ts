@@ -4,7 +4,8 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
-import type { Conversation, ConversationCache } from '../router/conversations.ts';
+import type { Conversation } from '../router/conversation.ts';
+import type { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { type DrainRule, drainEngine, successorOf } from '../router/scaling/drain.ts';
 import { planScale, type Scalable, type ScaleTarget } from '../router/scaling/plan.ts';

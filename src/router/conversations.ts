@@ -5,10 +5,15 @@
 
 import type { TokenIds } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
-import type { EngineClient } from './engine-client.ts';
-import { continuesHistory, type History, messagesAfter } from './history.ts';
+import {
+  type Conversation,
+  type ConversationHistory,
+  newConversation,
+  type TurnStart,
+} from './conversation.ts';
+import { continuesHistory, messagesAfter } from './history.ts';
 import { type HeldForNextTurn, offeredUntilMs, release } from './next-turn-hold.ts';
-import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
+import type { GenerateRequest, PromptSource } from './turn-types.ts';
 
 /**
  * Above MOST_CONVERSATIONS, the least recently used conversation is forgotten unless D still holds KV for its next
@@ -21,53 +26,6 @@ const MOST_HELD_CONVERSATIONS = 16 * MOST_CONVERSATIONS;
  * on one device can hold.
  */
 const MOST_TOKENS = 8 * 2 ** 20;
-
-export interface Conversation extends History {
-  id: string;
-  turns: number;
-  /** Whether the tokenizer's special tokens were added around `text`, which may contain some of its own. */
-  specialTokens: boolean;
-  /** Conversations with different salts share nothing. */
-  cacheSalt: string | null;
-  /** What D holds for the next turn's P; null if nothing. */
-  kv: HeldForNextTurn | null;
-  /** State before the last turn, for takeBack(); null before the first turn and after one was taken back. */
-  before: TurnStart | null;
-  /**
-   * The anonymous conversation, found by its history, that this one continues. This one replaces it when the turn
-   * ends well.
-   */
-  follows: Conversation | null;
-  /** It was forgotten while a turn was under way; that turn then leaves nothing behind. */
-  ended: boolean;
-}
-
-/** A conversation's state when its last turn came, and what that turn found at the engines. */
-export interface TurnStart {
-  turns: number;
-  historyIds: TokenIds;
-  messages: readonly Message[] | null;
-  text: string | null;
-  specialTokens: boolean;
-  /** Prompt and output of the turn. */
-  tokenIds: TokenIds;
-  /** The engine that computed the prompt and the engine that generated; the same one when monolithic. */
-  prefill: EngineClient;
-  decode: EngineClient;
-  /** Tokens of the prompt that each engine found in its own prefix cache. */
-  localHitTokens: number;
-  decodeHitTokens: number;
-  /** Tokens that D held and offered; 0 if it offered none. */
-  heldTokens: number;
-}
-
-/** A conversation's state, for continuing it elsewhere. */
-export interface ConversationHistory {
-  turns: number;
-  /** Prompt and answer of the last turn. `messages` are the messages that they stand for. */
-  tokenIds: readonly number[];
-  messages: readonly Message[];
-}
 
 /** Whether the router generated the id, for a request that came without one. Clients must not use such ids. */
 export const isAnonymous = (id: string): boolean => /^anonymous-\d+$/.test(id);
@@ -106,7 +64,6 @@ export class ConversationCache {
   }
 
   #findOrCreate(request: GenerateRequest): Conversation {
-    const cacheSalt = request.cacheSalt ?? null;
     const known = this.find(request);
     if (known) {
       if (request.conversationId !== null) return this.#keep(known);
@@ -114,34 +71,13 @@ export class ConversationCache {
       const follows = isAnonymous(known.id) ? known : null;
       return { ...known, id: this.#anonymousId(), kv: null, before: null, follows, ended: false };
     }
-    return {
-      id: request.conversationId ?? this.#anonymousId(),
-      turns: 0,
-      historyIds: [],
-      messages: null,
-      text: null,
-      specialTokens: false,
-      cacheSalt,
-      kv: null,
-      before: null,
-      follows: null,
-      ended: false,
-    };
+    return newConversation(request.conversationId ?? this.#anonymousId(), request.cacheSalt ?? null);
   }
 
   /** Starts the conversation with this history and replaces any that has its id. */
   resume(id: string, { turns, tokenIds, messages }: ConversationHistory): void {
     this.#drop(id);
-    const emptyState = {
-      text: null,
-      specialTokens: false,
-      cacheSalt: null,
-      kv: null,
-      before: null,
-      follows: null,
-      ended: false,
-    };
-    this.#keep({ id, turns, historyIds: tokenIds, messages, ...emptyState });
+    this.#keep({ ...newConversation(id, null), turns, historyIds: tokenIds, messages });
   }
 
   /** Looks up by id alone, ignoring the salt. Changes nothing. null: unknown. */

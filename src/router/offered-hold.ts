@@ -1,6 +1,7 @@
 /** A hold offered to a turn's P, until the turn needs it no more: its blocks are then freed, or kept for the next turn. */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
-import type { Conversation, ConversationCache } from './conversations.ts';
+import type { Conversation } from './conversation.ts';
+import type { ConversationCache } from './conversations.ts';
 import type { EngineClient } from './engine-client.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import type { TurnsByEngine } from './turns-by-engine.ts';

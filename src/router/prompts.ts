@@ -2,7 +2,7 @@
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
-import type { Conversation } from './conversations.ts';
+import type { Conversation } from './conversation.ts';
 import { continuesHistory } from './history.ts';
 import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
 

@@ -8,7 +8,7 @@ import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { InternalError, RequestError } from '../errors.ts';
-import type { Conversation, TurnStart } from './conversations.ts';
+import type { Conversation, TurnStart } from './conversation.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';
 import { turnOutputs } from './turn-outputs.ts';
 

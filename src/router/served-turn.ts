@@ -10,7 +10,7 @@ import { sumOf } from '../sum.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
 import type { AnswerEnd } from './answer.ts';
-import type { Conversation, TurnStart } from './conversations.ts';
+import type { Conversation, TurnStart } from './conversation.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import type { PlannedEngines, TurnOutput } from './turn-outputs.ts';

@@ -4,7 +4,7 @@
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
-import type { Conversation } from './conversations.ts';
+import type { Conversation } from './conversation.ts';
 import { RecordingPolicy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { type HeldForNextTurn, release } from './next-turn-hold.ts';

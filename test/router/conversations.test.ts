@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { EngineDeadError } from '../../src/errors.ts';
-import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
+import type { Conversation, TurnStart } from '../../src/router/conversation.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
 import { FakeEngine } from './fake-engine.ts';
 

@@ -1,6 +1,7 @@
 /** Which conversation a prompt continues, and what happens to a conversation while its hold is moved. */
 import { describe, expect, it, test } from 'vitest';
-import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
+import type { Conversation, TurnStart } from '../../src/router/conversation.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
 import { continuesHistory } from '../../src/router/history.ts';
 import type { HeldForNextTurn } from '../../src/router/next-turn-hold.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';

@@ -1,7 +1,8 @@
 /** A turn's prompt as token ids, and a turn taken back. */
 import { describe, expect, it } from 'vitest';
 import { encodeAfter } from '../../src/model/text/text-after.ts';
-import { type Conversation, ConversationCache } from '../../src/router/conversations.ts';
+import type { Conversation } from '../../src/router/conversation.ts';
+import { ConversationCache } from '../../src/router/conversations.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { takeBack } from '../../src/router/rewind.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';

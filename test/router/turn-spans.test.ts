@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { onHost, type RawSpan, routerSpan, type Span } from '../../src/measure/spans/spans.ts';
-import type { Conversation } from '../../src/router/conversations.ts';
+import type { Conversation } from '../../src/router/conversation.ts';
 import { ServedTurn } from '../../src/router/served-turn.ts';
 import { TurnSpans } from '../../src/router/turn-spans.ts';
 

@@ -6,7 +6,8 @@
 import type { Drain } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
-import type { Conversation, ConversationCache } from '../conversations.ts';
+import type { Conversation } from '../conversation.ts';
+import type { ConversationCache } from '../conversations.ts';
 import type { EngineClient } from '../engine-client.ts';
 import { type HeldForNextTurn, release } from '../next-turn-hold.ts';
 import type { TurnsByEngine } from '../turns-by-engine.ts';

@@ -3,7 +3,7 @@
  * computed again.
  */
 import { commonPrefixLength, type TokenIds } from '../../config/token-ids.ts';
-import type { Conversation } from '../../router/conversations.ts';
+import type { Conversation } from '../../router/conversation.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 
 /** Most conversations that are remembered; beyond these, the oldest are taken to be over. */

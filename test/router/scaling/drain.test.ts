@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Drain } from '../../../src/config/autoscale.ts';
-import { ConversationCache, type TurnStart } from '../../../src/router/conversations.ts';
+import type { TurnStart } from '../../../src/router/conversation.ts';
+import { ConversationCache } from '../../../src/router/conversations.ts';
 import { drainEngine, successorOf } from '../../../src/router/scaling/drain.ts';
 import { TurnsByEngine } from '../../../src/router/turns-by-engine.ts';
 import { settled, TestClock } from '../../clock.ts';
