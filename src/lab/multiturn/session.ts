@@ -5,9 +5,9 @@
 import type { Cluster } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
-import { timerMs } from '../../platform/clock.ts';
 import { sumOf } from '../../sum.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { Budget } from './budget.ts';
 import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import {
@@ -63,9 +63,6 @@ export interface TrialFindings {
   roundMs: number;
 }
 
-/** Milliseconds of the budget reserved for closing the engines and writing the report. */
-const CLOSING_MS = 4000;
-
 /** Turns of each conversation in the trial. */
 const TRIAL_TURNS = 2;
 
@@ -77,17 +74,13 @@ export async function runSession(
   options: SessionOptions,
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
-  const { now, deadlineMs } = options;
+  const { now } = options;
+  const budget = new Budget(options.deadlineMs, now);
   const served = new ServedRounds(planned.flatMap(({ arms }) => arms));
   const notes: string[] = [];
-  const leftMs = (): number =>
-    deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
-  const time = new AbortController();
-  const timer =
-    deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), timerMs(Math.max(0, leftMs())));
-  const signal = AbortSignal.any([options.signal, time.signal]);
+  const signal = AbortSignal.any([options.signal, budget.spent]);
   const roundsMs: number[] = [];
-  const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
+  const mostRounds = options.rounds ?? (budget.isLimited ? Number.POSITIVE_INFINITY : LEAST_ROUNDS);
   const leastRounds = Math.min(LEAST_ROUNDS, mostRounds);
   let conversations = all;
   let experiments = planned;
@@ -101,7 +94,7 @@ export async function runSession(
     };
   };
   try {
-    conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
+    conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, budget);
     notes.push(...cutNotes(all, conversations, leastRounds));
     experiments = options.fitPools(conversations);
     if (experiments.some(({ roomy }) => roomy)) notes.push(NOT_TIGHT);
@@ -110,7 +103,7 @@ export async function runSession(
       if (roundsMs.length > 0) {
         const next = nextRound({
           roundsMs,
-          leftMs: leftMs(),
+          leftMs: budget.leftMs(),
           conversations: conversations.length,
           leastConversations: options.numClients,
           rounds: mostRounds,
@@ -155,16 +148,16 @@ export async function runSession(
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
       const completed = roundsMs.length;
-      const fitting = deadlineMs === null ? mostRounds : completed + Math.floor(leftMs() / expected);
+      const fitting = budget.isLimited ? completed + Math.floor(budget.leftMs() / expected) : mostRounds;
       // Conversations are dropped before rounds, until the fewest rounds fit.
       const planned = Math.min(mostRounds, Math.max(fitting, leastRounds));
-      watcher.planned(planned, planned > fitting ? leftMs() / (planned - completed) : expected);
+      watcher.planned(planned, planned > fitting ? budget.leftMs() / (planned - completed) : expected);
     }
-    if (deadlineMs === null || roundsMs.length >= leastRounds) return result(null);
+    if (!budget.isLimited || roundsMs.length >= leastRounds) return result(null);
     return result(outOfTime(roundsMs.length, leastRounds));
   } catch (error) {
     if (options.signal.aborted) return result('interrupted');
-    if (!time.signal.aborted) throw error;
+    if (!budget.spent.aborted) throw error;
     const completed = roundsMs.length;
     notes.push(
       `Round ${completed + 1} was aborted when the budget ended${completed > 0 ? '; it is not counted' : ''}.`,
@@ -172,15 +165,13 @@ export async function runSession(
     if (completed >= leastRounds) return result(null);
     return result(outOfTime(completed, leastRounds));
   } finally {
-    if (timer) clearTimeout(timer);
+    budget.close();
     await target.settled();
   }
 }
 
 const outOfTime = (rounds: number, required: number): string =>
   `the budget was enough for ${plural(rounds, 'whole round')} of ${required}: give a larger --budget, or fewer requests (--max-num-requests)`;
-
-const OUT_OF_TIME = new Error('the budget is used up');
 
 /** Warms up transfers and steps and, with a budget, chooses how many conversations fit. */
 async function trial(
@@ -190,9 +181,9 @@ async function trial(
   all: readonly BenchConversation[],
   options: SessionOptions,
   watcher: SessionWatcher,
-  leftMs: () => number,
+  budget: Budget,
 ): Promise<readonly BenchConversation[]> {
-  const { numClients, deadlineMs, now } = options;
+  const { numClients, now } = options;
   const few = all
     .slice(0, Math.max(numClients, 1))
     .map(({ id, turns }) => ({ id, turns: turns.slice(0, TRIAL_TURNS) }));
@@ -227,13 +218,12 @@ async function trial(
     const numRequests = requestsOf(some, { ...options, warmupStep: false });
     return (predictRoundMs(served, experiments, spaced, clients) * numRequests) / turns;
   };
-  const chosen =
-    deadlineMs === null
-      ? all
-      : fittingConversations(all, predictMs, { numClients, rounds, leftMs: leftMs() });
+  const chosen = budget.isLimited
+    ? fittingConversations(all, predictMs, { numClients, rounds, leftMs: budget.leftMs() })
+    : all;
   const roundMs = predictMs(chosen);
   watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
-  const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
+  const fitting = budget.isLimited ? Math.floor(budget.leftMs() / roundMs) : rounds;
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
   return chosen;
 }
