@@ -82,11 +82,11 @@ export interface CliDeps extends ReportSource {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** An environment variable; null if unset. */
   environment(name: string): string | null;
-  /** Calls back at every Ctrl-C; returns a function that stops listening. */
+  /** Calls back at every Ctrl-C and SIGTERM; returns a function that stops listening. */
   onInterrupt(listener: () => void): () => void;
   /** Calls back when the reader of stdout or stderr has gone; returns a function that stops listening. */
   onOutputLost(listener: () => void): () => void;
-  /** Ends the process at once, with EXIT.interrupted. */
+  /** Ends the process at once, by the last signal it got; by that of Ctrl-C if it got none. */
   exitNow(): void;
   backend: Backend;
   servers: Servers;

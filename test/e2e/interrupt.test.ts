@@ -9,6 +9,7 @@ async function interrupted(
   argv: readonly string[],
   texts: readonly [string, string],
   flags: readonly string[] = [],
+  pressing: NodeJS.Signals = 'SIGINT',
 ) {
   const child = spawn(process.execPath, [...flags, bundled('kvferry'), ...argv], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -20,7 +21,7 @@ async function interrupted(
     for (const [times, told] of texts.entries())
       if (pressed === times && said.includes(told)) {
         pressed++;
-        child.kill('SIGINT');
+        child.kill(pressing);
       }
   });
   const [code, signal] = await once(child, 'close');
@@ -33,6 +34,14 @@ it('a second Ctrl-C while engines start ends the program at once, without a cras
   expect(said).not.toContain('FATAL');
   // 130 if the engines had ended before.
   expect(['SIGINT', 130]).toContain(signal ?? code);
+});
+
+it('a second SIGTERM ends the program by SIGTERM', async () => {
+  const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];
+  // Held at the first signal, so that it cannot end on its own before the second.
+  const held = 'data:text/javascript,setInterval(() => {}, 1e6);';
+  const { signal } = await interrupted(argv, ['to do', 'interrupted'], ['--import', held], 'SIGTERM');
+  expect(signal).toBe('SIGTERM');
 });
 
 it('a second Ctrl-C gives the terminal its cursor and its line wrapping back, which the bar took', async () => {

@@ -31,6 +31,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     version: string;
   };
   const { stdout, stderr, onLost } = processOutputs();
+  let endedBy: NodeJS.Signals = 'SIGINT';
   return {
     version,
     stdout,
@@ -64,21 +65,25 @@ export async function nodeDeps(): Promise<CliDeps> {
     loadAverage,
     environment: (name) => process.env[name] ?? null,
     onInterrupt(listener) {
-      process.on('SIGINT', listener);
-      process.on('SIGTERM', listener);
+      const hear = (signal: NodeJS.Signals): void => {
+        endedBy = signal;
+        listener();
+      };
+      process.on('SIGINT', hear);
+      process.on('SIGTERM', hear);
       return () => {
-        process.off('SIGINT', listener);
-        process.off('SIGTERM', listener);
+        process.off('SIGINT', hear);
+        process.off('SIGTERM', hear);
       };
     },
     onOutputLost: onLost,
     // process.exit() would stop the engines' threads first, and one that is creating its device's resources then aborts the
-    // process. A shell reports this signal as exit code 130.
+    // process. A shell reports SIGINT as exit code 130, SIGTERM as 143.
     exitNow() {
       // A bar may have hidden the cursor and turned line wrapping off.
       if (process.stderr.isTTY) process.stderr.write('\x1b[?25h\x1b[?7h\n');
-      process.removeAllListeners('SIGINT');
-      process.kill(process.pid, 'SIGINT');
+      process.removeAllListeners(endedBy);
+      process.kill(process.pid, endedBy);
       // The kernel spares a container's first process from its own signals.
       if (process.pid === 1) process.abort();
     },
