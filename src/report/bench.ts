@@ -120,8 +120,8 @@ function experimentSection(
         ? [comparesEqually(experiment) ? againstFigures(experiment) : ratioFigures(comparison, modes)]
         : []),
       modesTable(list),
-      ...againstTables(experiment),
-      ...(comparison && !comparesEqually(experiment) ? [ratioTable(comparison, experiment)] : []),
+      ...(kept ? [] : againstTables(experiment)),
+      ...(comparison && !kept && !comparesEqually(experiment) ? [ratioTable(comparison, experiment)] : []),
       {
         kind: 'distribution',
         title: 'Time to the first token by request',

@@ -87,11 +87,16 @@ it('a store shows what went to and from it; times are not compared if a folder k
   use(0);
   expect(said()).toContain('Store, in bidirectional: 9.00 MB saved and nothing loaded, 1.00 MB by two hops.');
   expect(said()).toContain('faster, between');
+  expect(said()).toContain('compared with vLLM');
+  const tables = () => JSON.stringify(benchParts(report).sections);
+  expect(tables()).toContain('ratio');
   use(5e6);
   for (const { modes } of Object.values(report.experiments))
     modes.bidirectional!.label = 'bidirectional, threshold 64';
   expect(said()).toContain('Store, in bidirectional, threshold 64: 9.00 MB saved and 5.00 MB loaded');
   expect(said()).toContain('The times of the modes are not compared: --store-dir keeps KV');
   expect(said()).not.toContain('faster, between');
+  expect(said()).not.toContain('compared with vLLM');
+  expect(tables()).not.toContain('ratio');
   expect(benchParts(report).headline).toBe('The modes were measured, and are not compared');
 });

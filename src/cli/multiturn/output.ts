@@ -63,7 +63,8 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
     say('No round finished, so nothing was measured.', c.red);
     return;
   }
-  for (const experiment of experiments) printExperiment(experiment, printing);
+  const kept = keptKvNote(report) !== null;
+  for (const experiment of experiments) printExperiment(experiment, kept, printing);
 
   print(['']);
   say(LEGEND, c.dim);
@@ -98,7 +99,8 @@ function workloadLine({ workload, plan }: BenchReport): string {
   );
 }
 
-function printExperiment(experiment: Experiment, { print, say, c, style }: Printer): void {
+/** `kept`: the modes are not compared, because KV was kept from one to the next. */
+function printExperiment(experiment: Experiment, kept: boolean, { print, say, c, style }: Printer): void {
   const { title, p_blocks, d_blocks, modes, comparisons, comparison, audit, published } = experiment;
   const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
   print(['']);
@@ -140,7 +142,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     if (routed.some(({ routing }) => routing.edges.length > 0)) print(['', ...edgeTable(routed, style)]);
     for (const line of movingLines(experiment)) say(line);
   }
-  if (Object.keys(comparisons).length > 0) {
+  if (Object.keys(comparisons).length > 0 && !kept) {
     print(['', c.bold(`against ${labelIn(modes, comparison!.reference)}`)]);
     print(ratioTable(experiment, style));
   }
@@ -159,7 +161,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(['']);
     say(benchAuditSentence(audit), c.yellow);
   }
-  if (published && comparison) {
+  if (published && comparison && !kept) {
     print(['', c.bold(`compared with ${published.source}`)]);
     print(publishedTable(published, comparison, style));
   }
