@@ -239,7 +239,7 @@ const child = (value: unknown, key: PropertyKey): unknown => {
 
 function unknownKey(unknown: string, label: (key: string) => string): string {
   const near = nearest(camel(unknown), runKeys);
-  return `there is no setting ${label(unknown)}${near === null ? '; --help lists them' : `: did you mean ${label(near)}?`}`;
+  return `there is no setting ${label(unknown)}${near === null ? '; kvferry export config lists them' : `: did you mean ${label(near)}?`}`;
 }
 
 function leaveOut(key: string, fallbacks: Fallbacks): string {

@@ -103,7 +103,7 @@ describe('parseRunConfig refuses with one sentence', () => {
     [{ treshold: 5 }, "there is no setting 'treshold': did you mean 'threshold'?"],
     [{ 'block-size': 16 }, "there is no setting 'block-size': did you mean 'blockSize'?"],
     [{ modle: 'nano' }, "there is no setting 'modle': did you mean 'model'?"],
-    [{ zzzzzzzz: 5 }, "there is no setting 'zzzzzzzz'; --help lists them"],
+    [{ zzzzzzzz: 5 }, "there is no setting 'zzzzzzzz'; kvferry export config lists them"],
     [
       { threshold: -5 },
       "'threshold' is -5: wanted a whole number of tokens, 0 or more; or leave it out for 64",

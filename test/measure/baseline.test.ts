@@ -247,6 +247,10 @@ describe('a report that cannot be compared is refused with a sentence', () => {
     ['{"a": 1}', /x.json is not a report of kvferry: wanted a file that --json of kvferry run/],
     ['{"kvferry":"1","kind":"walk","schema_version":1}', /kind 'walk': wanted one of run, bench/],
     [
+      '{"kvferry":"1","kind":"simulate","schema_version":1}',
+      /kind 'simulate', which is rendered by the command that wrote it: give that command --html/,
+    ],
+    [
       '{"kvferry":"1","kind":"run","schema_version":99}',
       /x.json has layout 99, and this kvferry reads layout 1/,
     ],

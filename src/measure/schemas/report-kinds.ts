@@ -28,6 +28,9 @@ const WRITERS: Readonly<Record<ReportKind, string>> = {
 export const commandOf = (report: AnyReport): string =>
   report.kind === 'bench' && report.workload.num_clients === 0 ? 'replay' : report.kind;
 
+/** Reports that only the command that writes them renders. */
+const RENDERED_BY_WRITER: readonly string[] = ['simulate', 'plan'];
+
 const WANTED = 'wanted a file that --json of kvferry run, bench, replay or sweep wrote';
 
 /** Parses a report of bench or replay, of engines or of a server. Throws ConfigError. */
@@ -45,6 +48,10 @@ export function parseReport(
   if (!head.success) throw new ConfigError(`${file} is not a report of kvferry: ${WANTED}`);
   const { kind, schema_version: version } = head.data;
   if (!kinds.some((each) => each === kind)) {
+    if (kinds === REPORT_KINDS && RENDERED_BY_WRITER.includes(kind))
+      throw new ConfigError(
+        `${file} is a report of kind '${kind}', which is rendered by the command that wrote it: give that command --html or --markdown; ${WANTED}`,
+      );
     const wanted = kinds.length === 1 ? `one of kvferry ${WRITERS[kinds[0]!]}` : `one of ${kinds.join(', ')}`;
     throw new ConfigError(
       `${file} is a report of kind '${kind}': wanted ${wanted}${didYouMean(kind, kinds)}`,
