@@ -3,8 +3,15 @@ import { useCompileCache } from '../platform/node/compile-cache.ts';
 /** The program: runs main() in a real process. */
 import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
+import { nodeTooOld } from '../platform/node/version.ts';
 import { endDespite } from './node/end-despite.ts';
 
+const tooOld = nodeTooOld(process.versions.node);
+if (tooOld !== null) {
+  // Before anything that such a Node lacks.
+  process.stderr.write(`kvferry: ${tooOld}\n`);
+  process.exit(1);
+}
 const args = process.argv.slice(2);
 beginPreload(args);
 useCompileCache();
