@@ -1,4 +1,5 @@
 /** Sampling parameters: defaults (greedy, up to 128 tokens) and validation. */
+import { didYouMean } from '../config/fields.ts';
 import type { SamplingParams } from './types.ts';
 
 export const DEFAULT_SAMPLING: SamplingParams = {
@@ -20,6 +21,30 @@ export function withDefaults(sampling: Partial<SamplingParams> | undefined): Sam
   for (const name of NAMES)
     if (all[name] === undefined) Object.assign(all, { [name]: DEFAULT_SAMPLING[name] });
   return all;
+}
+
+/** All that a caller can give. */
+const KNOWN: Readonly<Record<keyof SamplingParams, true>> = {
+  maxTokens: true,
+  minTokens: true,
+  temperature: true,
+  topK: true,
+  topP: true,
+  seed: true,
+  stopTokenIds: true,
+  ignoreEos: true,
+  allowedTokenIds: true,
+  badWordsTokenIds: true,
+  forcedTokenIds: true,
+  keepLogits: true,
+};
+
+/** What is wrong if an untyped caller gives a parameter that there is not, or null: it would have no effect. */
+export function unknownSampling(sampling: Partial<SamplingParams>): string | null {
+  const unknown = Object.keys(sampling).find((name) => !(name in KNOWN));
+  if (unknown === undefined) return null;
+  const known = Object.keys(KNOWN);
+  return `there is no sampling parameter '${unknown}': wanted some of ${known.join(', ')}${didYouMean(unknown, known)}`;
 }
 
 const isWhole = (value: number, least: number): boolean => Number.isInteger(value) && value >= least;

@@ -5,6 +5,7 @@
 
 import { PULL_POLICIES } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
+import { unknownSampling } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -14,7 +15,7 @@ import { release } from '../router/next-turn-hold.ts';
 import { unguessable } from '../router/request-id.ts';
 import { takeBack } from '../router/rewind.ts';
 import { Router } from '../router/router.ts';
-import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
+import { checkRule, type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { type BuiltPolicy, buildPolicy } from './active-routing.ts';
@@ -154,6 +155,8 @@ export class EngineCluster extends ShownCluster implements Cluster {
     const { pull } = request;
     if (pull && !PULL_POLICIES.includes(pull))
       throw new RequestError(`pull is '${pull}': wanted one of ${PULL_POLICIES.join(', ')}`);
+    const unknown = unknownSampling(request.sampling ?? {});
+    if (unknown) throw new RequestError(unknown);
     this.#active++;
     let leave = (): void => {};
     try {
@@ -193,6 +196,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
   /** `why`: the reason, recorded in the span. */
   async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
     if (this.#changing > 0) throw new ConflictError('settings are being changed: wait until that is done');
+    if (drain !== undefined) checkRule(drain);
     const begunMs = this.clock.now();
     // Give up stuck engines first: they then count as ended, and leave before others.
     await this.pool.each((engine) => engine.answers());

@@ -10,6 +10,7 @@ import type { EngineStart } from '../host/engine-api.ts';
 import type { KernelSet } from '../model/kernels/pass-kernels.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { admittingEngines, place } from '../router/placement.ts';
+import { checkRule } from '../router/scaling/drain.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
@@ -222,7 +223,8 @@ function checkValues(change: PolicyChange): void {
     if (value !== undefined && !(value >= 0))
       throw new ConfigError(`${key} is ${value}: wanted ${unit}, 0 or more`);
   }
-  const { routing } = change;
+  const { routing, drain } = change;
+  if (drain !== undefined) checkRule(drain);
   // createCluster takes a routing's name, and its parameters apart from it.
   if (routing !== undefined && !(typeof routing?.name === 'string' && isRecord(routing.parameters)))
     throw new ConfigError(

@@ -1,11 +1,13 @@
 /** A cluster whose engine threads are fakes that only reply to calls. */
 import { expect, test, vi } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
+import type { SamplingParams } from '../../src/engine/types.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../src/fleet/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
+import type { DrainRule } from '../../src/router/scaling/drain.ts';
 import { platformOf } from './fake-threads.ts';
 
 async function started({ platform } = platformOf()): Promise<EngineCluster> {
@@ -30,6 +32,10 @@ test.each([
   [{ prefixCache: true }, 'costProfile (did you mean prefixCaching?)'],
   [{ recomputeThreshold: Number.NaN }, 'recomputeThreshold is NaN: wanted tokens, 0 or more'],
   [{ decoderTtlMs: Number.NaN }, 'decoderTtlMs is NaN: wanted milliseconds, 0 or more'],
+  [
+    { drain: 'wait' },
+    'the drain is "wait": wanted one of wait, migrate, drop and milliseconds, such as {"drain":"wait","holdsMs":30000}',
+  ],
   [{ handover: 'push' }, "there is no handover 'push': wanted one of pull, streamed"],
   [{ loadFailurePolicy: 'retry' }, "there is no loadFailurePolicy 'retry': wanted one of fail, recompute"],
 ])('configure() refuses %j from an untyped caller and changes no settings', async (change, message) => {
@@ -40,15 +46,30 @@ test.each([
   await cluster.close();
 });
 
-test('generate() refuses a way of pulling that there is not, from an untyped caller', async () => {
+test.each([
+  [
+    { pull: 'sometimes' as 'always' },
+    "pull is 'sometimes': wanted one of threshold, cost-aware, always, never",
+  ],
+  [
+    { sampling: { max_tokens: 5 } as Partial<SamplingParams> },
+    "there is no sampling parameter 'max_tokens': wanted some of maxTokens, minTokens, temperature, topK, topP, seed, " +
+      'stopTokenIds, ignoreEos, allowedTokenIds, badWordsTokenIds, forcedTokenIds, keepLogits (did you mean maxTokens?)',
+  ],
+])('generate() refuses %j from an untyped caller', async (fields, message) => {
   const cluster = await started();
   const turn = async () => {
-    const request = { conversationId: 'a', promptTokenIds: [1], pull: 'sometimes' as 'always' };
-    for await (const _ of cluster.generate(request));
+    for await (const _ of cluster.generate({ conversationId: 'a', promptTokenIds: [1], ...fields }));
   };
-  await expect(turn()).rejects.toThrow(
-    new RequestError("pull is 'sometimes': wanted one of threshold, cost-aware, always, never"),
-  );
+  await expect(turn()).rejects.toThrow(new RequestError(message));
+  await cluster.close();
+});
+
+test('scale() refuses a drain rule of an untyped caller that says no time, and changes nothing', async () => {
+  const cluster = await started();
+  const rule = { drain: 'drop' } as DrainRule;
+  await expect(cluster.scale({ prefill: 2 }, rule)).rejects.toThrow('the drain is {"drain":"drop"}: wanted');
+  expect(cluster.engines).toHaveLength(2);
   await cluster.close();
 });
 

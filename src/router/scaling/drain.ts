@@ -3,9 +3,9 @@
  * holds for next turns is read, taken over by another engine, or lost and counted. Ends no engine itself. Uses only
  * the clock that it is given.
  */
-import type { Drain } from '../../config/autoscale.ts';
+import { DRAINS, type Drain } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
-import { RequestError } from '../../errors.ts';
+import { ConfigError, RequestError } from '../../errors.ts';
 import type { Conversation } from '../conversation.ts';
 import type { ConversationCache } from '../conversations.ts';
 import type { EngineClient } from '../engine-client.ts';
@@ -23,6 +23,14 @@ export interface DrainRule {
 
 /** Waits as long as orchestrators usually allow (Kubernetes: 30 s). P computes again what was not read by then. */
 export const WAIT_30S: DrainRule = { drain: 'wait', holdsMs: 30_000 };
+
+/** For untyped callers. Throws ConfigError. */
+export function checkRule(rule: DrainRule): void {
+  if (DRAINS.includes(rule?.drain) && rule.holdsMs >= 0) return;
+  throw new ConfigError(
+    `the drain is ${JSON.stringify(rule)}: wanted one of ${DRAINS.join(', ')} and milliseconds, such as ${JSON.stringify(WAIT_30S)}`,
+  );
+}
 
 export interface Leaving {
   client: EngineClient;
