@@ -1,8 +1,8 @@
 /**
  * Measures simulation speed: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. Simulates a whole trace or
- * generated conversations on 4 P and 4 D (`--prefill`, `--decode`) in one thread. Reports wall-clock time, and processor time
- * of all threads of the process: V8 compiles and collects garbage in others. Each tenth of the requests is reported separately;
- * with linear time and bounded memory they are equal.
+ * generated conversations on 4 P and 4 D (`--prefill`, `--decode`, `--block-size`) in one thread. Reports wall-clock time,
+ * and processor time of all threads of the process: V8 compiles and collects garbage in others. Each tenth of the requests is
+ * reported separately; with linear time and bounded memory they are equal.
  */
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
@@ -21,7 +21,8 @@ import { promisesRun } from '../simulate/promises-run.ts';
 import { benchOptions, refuseGiven, report, runBench } from './options.ts';
 import { generatedTurns, readTurns } from './simulate/turns.ts';
 
-const BLOCK_SIZE = 128;
+/** Tokens that each engine's pool holds. */
+const POOL_TOKENS = 2_097_152;
 const VOCABULARY = 128_000;
 const KV_BYTES_PER_TOKEN = 100_000;
 const PARTS = 10;
@@ -50,6 +51,7 @@ await runBench(async () => {
       'requests N': 'instead of a trace: N generated requests',
       'prefill N': 'prefill engines (4)',
       'decode N': 'decode engines (4)',
+      'block-size N': "tokens a block (128); Mooncake's traces name blocks of 512",
     },
   );
   const { own } = options;
@@ -62,7 +64,8 @@ await runBench(async () => {
   const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
   const requests = turns?.length ?? positiveInteger(own, 'requests');
   const feed = new TraceFeed(inOrder(turns ?? generatedTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
-  const cluster = clusterOf({ prefill, decode });
+  const blockSize = positiveInteger(own, 'block-size', 128);
+  const cluster = clusterOf({ prefill, decode, blockSize });
   const collector = new Collector();
   const tokens = new TraceTokens(VOCABULARY, 0);
 
@@ -97,9 +100,9 @@ await runBench(async () => {
   const peak_mib = process.resourceUsage().maxRSS / 1024;
   const [rate, ratio] = speedsOf(end);
   const line =
-    `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
+    `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D in blocks of ${blockSize}, ${verdictOf(collector).word}: ` +
     `${rate} requests per second, ${ratio} times real time, in ${end.wall_s.toFixed(1)} s (${end.cpu_s.toFixed(1)} s of processor time), peak ${peak_mib.toFixed(0)} MiB`;
-  report(options, [line], { prefill, decode, ...end, failed, peak_mib, parts });
+  report(options, [line], { prefill, decode, block_size: blockSize, ...end, failed, peak_mib, parts });
 });
 
 function positiveInteger(
@@ -116,8 +119,14 @@ async function* inOrder<T>(all: Iterable<T>): AsyncGenerator<T> {
   yield* all;
 }
 
-function clusterOf({ prefill, decode }: { prefill: number; decode: number }): SimulatedCluster {
-  const role = { numBlocks: 16_384, enablePrefixCaching: true };
+interface Size {
+  prefill: number;
+  decode: number;
+  blockSize: number;
+}
+
+function clusterOf({ prefill, decode, blockSize }: Size): SimulatedCluster {
+  const role = { numBlocks: Math.ceil(POOL_TOKENS / blockSize), enablePrefixCaching: true };
   const nixl = {
     bidirectional: true,
     recomputeThreshold: 64,
@@ -128,7 +137,7 @@ function clusterOf({ prefill, decode }: { prefill: number; decode: number }): Si
   };
   const options: ClusterOptions = {
     ...{ model: 'none', weightSeed: 0, weightDtype: 'f16', kvDtype: 'f16', layout: 'contiguous' },
-    ...{ mode: 'bidirectional', blockSize: BLOCK_SIZE },
+    ...{ mode: 'bidirectional', blockSize },
     prefill: { ...role, count: prefill },
     decode: { ...role, count: decode },
     fleet: plainFleet({ prefill, decode }),
@@ -138,7 +147,7 @@ function clusterOf({ prefill, decode }: { prefill: number; decode: number }): Si
   };
   return new SimulatedCluster({
     ...{ options, costs: NAMED_COSTS['dynamo-mocker']!, answers: new Answers(8, VOCABULARY) },
-    ...{ groups: [{ kind: 'full' }], blockBytes: BLOCK_SIZE * KV_BYTES_PER_TOKEN },
+    ...{ groups: [{ kind: 'full' }], blockBytes: blockSize * KV_BYTES_PER_TOKEN },
     ...{ sharing: 'fcfs', check: false, runs: true, nextTask: promisesRun },
   });
 }
