@@ -64,7 +64,10 @@ describe('the exported script', () => {
     expect(p!.env).toBe('0|localhost|5600');
     expect(d!.env).toBe('1|localhost|5601');
     expect(p!.words.slice(0, 3)).toEqual(['vllm', 'serve', 'Qwen/Qwen2.5-0.5B-Instruct']);
-    for (const { words } of [p!, d!]) {
+    for (const [kvRole, { words }] of [
+      ['kv_producer', p!],
+      ['kv_consumer', d!],
+    ] as const) {
       expect(wordAfter(words, '--block-size')).toBe('32');
       expect(wordAfter(words, '--max-model-len')).toBe('4096');
       expect(wordAfter(words, '--max-num-seqs')).toBe('128');
@@ -78,7 +81,7 @@ describe('the exported script', () => {
       });
       expect(JSON.parse(wordAfter(words, '--kv-transfer-config')!)).toEqual({
         kv_connector: 'NixlConnector',
-        kv_role: 'kv_both',
+        kv_role: kvRole,
         kv_load_failure_policy: 'recompute',
         kv_connector_extra_config: {
           bidirectional_kv_xfer: true,
@@ -330,6 +333,7 @@ describe('the exported script', () => {
         connectors: [
           {
             kv_connector: 'NixlConnector',
+            kv_role: 'kv_producer',
             kv_connector_extra_config: expect.objectContaining({
               bidirectional_kv_xfer: i === 1,
               kv_recompute_threshold: 128,
@@ -337,6 +341,7 @@ describe('the exported script', () => {
           },
           {
             kv_connector: 'OffloadingConnector',
+            kv_role: 'kv_both',
             kv_connector_extra_config: {
               cpu_bytes_to_use: 1000,
               eviction_policy: 'lru',

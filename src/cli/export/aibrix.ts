@@ -22,7 +22,6 @@ import {
   type PlanRole,
   pooled,
   roleOptions,
-  transferOption,
   unequalNotes,
 } from './plan.ts';
 
@@ -134,7 +133,7 @@ function roleOf(plan: ClusterPlan, roleset: PlannedRoleset, role: PlanRole, plan
   // A pod with any other name than prefill or decode does both.
   const name = role === 'both' ? 'combined' : role;
   const options = ['--served-model-name', plan.servedName, ...roleOptions(plan, planned)];
-  const serving = role === 'both' ? options : [...options, ...transferOption(plan)];
+  const serving = role === 'both' ? options : [...options, ...plan.transfer[role]];
   return {
     name,
     replicas: planned.replicas,

@@ -10,7 +10,6 @@ import {
   pooled,
   roleOptions,
   rolesetNotes,
-  transferOption,
   unequalNotes,
   withBothRoles,
 } from './plan.ts';
@@ -153,7 +152,7 @@ function worker(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
             name: 'main',
             image: IMAGE,
             command: ['python3', '-m', 'dynamo.vllm'],
-            args: [...named, ...roleOptions(plan, planned), ...transferOption(plan), ...events],
+            args: [...named, ...roleOptions(plan, planned), ...plan.transfer[role], ...events],
             envFrom: [{ secretRef: { name: 'hf-token-secret' } }],
             resources: oneGpu(),
           },

@@ -12,7 +12,6 @@ import {
   type PlannedRoleset,
   pooled,
   roleOptions,
-  transferOption,
   unequalNotes,
   withBothRoles,
 } from './plan.ts';
@@ -75,7 +74,7 @@ function podsOf(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
         modelCommand: 'vllmServe',
         args: [
           ...roleOptions(plan, planned),
-          ...transferOption(plan),
+          ...plan.transfer[role],
           ...(usesKvEvents ? ['--kv-events-config', JSON.stringify(kvEvents(plan))] : []),
         ],
         env: [

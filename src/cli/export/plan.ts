@@ -16,6 +16,7 @@ import {
   servedNames,
   sharedOptions,
   transferConfig,
+  transferOption,
   vllmModel,
 } from '../vllm/engines.ts';
 
@@ -63,8 +64,8 @@ export interface ClusterPlan {
   sampling: Readonly<Record<string, number>>;
   /** Options that differ from their defaults and exist only in vLLM. */
   vllmOnly: readonly string[];
-  /** vLLM's --kv-transfer-config for a router that hands KV from P to D only. */
-  transfer: Readonly<Record<string, unknown>>;
+  /** vLLM's --kv-transfer-config of P and of D, for a router that hands KV from P to D only. */
+  transfer: Readonly<Record<'prefill' | 'decode', readonly string[]>>;
   routing: { name: string; parts: readonly RoutingName[] };
   /** Parameters of a policy, given ones and defaults. Throws ConfigError. */
   parameters<T>(policy: RoutingName): T;
@@ -121,7 +122,10 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
     dtype: options.weightDtype === 'f16' ? 'float16' : 'float32',
     sampling: samplingOf(config),
     vllmOnly: VLLM_ONLY.filter((key) => isUnusual(key, config)).map(switchName),
-    transfer: { ...transferConfig(config, 'unidirectional'), kv_role: 'kv_both' },
+    transfer: {
+      prefill: transferOption(transferConfig(config, 'unidirectional', 'prefill')),
+      decode: transferOption(transferConfig(config, 'unidirectional', 'decode')),
+    },
     routing: { name: name!, parts: routingParts(name!).map((part) => part.name) },
     parameters: (policy) => readParameters(policy, config.routingConfig?.[policy] ?? {}) as never,
     autoscale: config.autoscale && {
@@ -294,8 +298,3 @@ export function roleOptions(plan: ClusterPlan, { blocks, prefixCaching }: Planne
     ...(blocks === null ? [] : ['--num-gpu-blocks-override', String(blocks)]),
   ];
 }
-
-export const transferOption = ({ transfer }: ClusterPlan): string[] => [
-  '--kv-transfer-config',
-  JSON.stringify(transfer),
-];

@@ -1,4 +1,5 @@
 /** Turns a configuration into `vllm serve` commands, with every setting that vLLM also has under vLLM's name. */
+import { isNixl } from '../../config/connectors.ts';
 import { nixlExtraSchema } from '../../config/kv-connectors.ts';
 import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
@@ -66,7 +67,6 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
     const argv = serve('decode', routerPort(config), {}, []);
     return [{ what: 'the only engine, on the port of the proxy', env: {}, argv }];
   }
-  const transfer = ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))];
   const placed = placesOf(config);
   if (placed.length === 0)
     throw new ConfigError(
@@ -82,7 +82,7 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
         VLLM_NIXL_SIDE_CHANNEL_HOST: HOST,
         VLLM_NIXL_SIDE_CHANNEL_PORT: String(SIDE_CHANNEL_PORT + gpu),
       },
-      argv: serve(role, port, own, transfer),
+      argv: serve(role, port, own, transferOption(transferConfig(config, mode, role))),
     };
   });
 }
@@ -170,17 +170,38 @@ function poolOptions(
   ];
 }
 
-/** The user's --kv-transfer-config, completed with the active settings. */
-export function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
-  const { engine_id: _, ...given } = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
-  return { ...inForce(given, config, mode), kv_load_failure_policy: config.loadFailurePolicy };
+/** The user's --kv-transfer-config, completed with the active settings, for an engine of the role. */
+export function transferConfig(
+  config: RunConfig,
+  mode: Mode,
+  role: 'prefill' | 'decode',
+): Record<string, unknown> {
+  const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
+  return { ...inForce(given, config, mode, role), kv_load_failure_policy: config.loadFailurePolicy };
 }
 
-type NamedConnector = Pick<KvTransferConfig, 'kv_connector' | 'kv_connector_extra_config'>;
+export const transferOption = (transfer: Readonly<Record<string, unknown>>): string[] => [
+  '--kv-transfer-config',
+  JSON.stringify(transfer),
+];
 
-/** A connector, or each connector in its list, with the active settings. */
-function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConnector {
-  const { kv_connector_extra_config: extra = {} } = one;
+type NamedConnector = Pick<KvTransferConfig, 'kv_connector' | 'kv_connector_extra_config' | 'engine_id'>;
+
+/** For vLLM, NIXL's kv_both is deprecated since 0.23. Other connectors save and load in either role. */
+const kvRole = ({ kv_connector }: NamedConnector, role: 'prefill' | 'decode') => {
+  if (!isNixl(kv_connector)) return 'kv_both';
+  return role === 'prefill' ? 'kv_producer' : 'kv_consumer';
+};
+
+/** A connector, or each connector in its list, with the active settings. vLLM wants a kv_role of each. */
+function inForce(
+  { engine_id: _, ...given }: NamedConnector,
+  config: RunConfig,
+  mode: Mode,
+  role: 'prefill' | 'decode',
+): NamedConnector {
+  const { kv_connector_extra_config: extra = {} } = given;
+  const one = { ...given, kv_role: kvRole(given, role) };
   const withExtra = (more: Record<string, unknown>) => ({ ...one, kv_connector_extra_config: more });
   switch (one.kv_connector) {
     case 'NixlConnector':
@@ -202,7 +223,7 @@ function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConne
     case 'MultiConnector':
       // The composition exists only in kvferry.
       return withExtra({
-        connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode)),
+        connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode, role)),
       });
     default:
       return one;
