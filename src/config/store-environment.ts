@@ -71,6 +71,12 @@ function lmcache(environment: Environment): RunConfigInput {
       `LMCACHE_CHUNK_SIZE is ${chunk}: wanted ${LMCACHE_CHUNK}, LMCache's default; for another size use OffloadingConnector with block_size`,
     );
   }
+  const policy = read('CACHE_POLICY');
+  if (policy !== null && policy.toUpperCase() !== 'LRU') {
+    throw new ConfigError(
+      `LMCACHE_CACHE_POLICY is ${policy}: wanted LRU, LMCache's default, which is the only one of its policies here`,
+    );
+  }
   const decoded = oneOf(
     ['true', '1', 'false', '0'],
     (read('SAVE_DECODE_CACHE') ?? 'false').toLowerCase(),

@@ -425,6 +425,7 @@ describe('limits of exports', () => {
     ['llm-d', ['--fleet', 'fleet.json'], 'Prompt lengths by roleset: llm-d has no such bounds'],
     ['dynamo', ['--fleet', 'fleet.json'], 'Engines that do both'],
     ['dynamo', ['--routing', 'mooncake'], 'Routing policy mooncake does not exist in Dynamo'],
+    ['dynamo', ['--routing', 'dynamo'], 'are deprecated in Dynamo 1.6'],
     [
       'dynamo',
       ['--routing', 'dynamo', '--routing-config', '{"dynamo":{"conditionalDisagg":"isl_or_load"}}'],

@@ -14,7 +14,8 @@ import {
   withBothRoles,
 } from './plan.ts';
 
-const IMAGE = 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0';
+/** Conditional disaggregation, and D's KV-cache events that it needs, are not in 1.3. */
+const IMAGE = 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.6.0';
 
 /** Policies that Dynamo's frontend also has, with its names. */
 const ROUTER_MODES: Readonly<Record<string, string>> = {
@@ -31,7 +32,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
   const name = (i: number): string => (graphs.length === 1 ? plan.name : `${plan.name}-${i}`);
   const mode = ROUTER_MODES[plan.routing.name];
   const remarks = [
-    'For the Dynamo operator with nvidia.com/v1beta1 (1.3): kubectl apply -f this file.',
+    'For the Dynamo operator with nvidia.com/v1beta1, 1.4 to 1.6: kubectl apply -f this file.',
     IMAGES_REMARK,
     ...plan.notes,
     ...unequalNotes(graphs),
@@ -39,6 +40,11 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     ...rolesetNotes(plan, graphs.length, 'graph per roleset, each with its own frontend', 'Dynamo'),
     ...(mode === undefined
       ? [`Routing policy ${plan.routing.name} does not exist in Dynamo; this export uses its KV router.`]
+      : []),
+    ...(mode === undefined || mode === 'kv'
+      ? [
+          "The router's weights and temperature in the environment are deprecated in Dynamo 1.6 and to be removed in 1.7: there, write them into the file that DYN_ROUTER_POLICY_CONFIG names.",
+        ]
       : []),
     ...conditionalRemarks(plan),
     ...(plan.rolesets.some(({ roles }) => roles.both)
