@@ -119,7 +119,9 @@ export class CostTracker {
 
   #moved({ number, from, to, bytes, ms }: Extract<RoutingEvent, { kind: 'moved' }>): void {
     const turn = this.#turns.get(number);
-    this.costs.moved({ from, to, bytes, holderRequests: this.underWay.at(from).decodes }, ms);
+    // As when it was predicted: without the turn itself.
+    const holderRequests = this.underWay.at(from).decodes - (turn?.decode === from ? 1 : 0);
+    this.costs.moved({ from, to, bytes, holderRequests }, ms);
     if (to === turn?.prefill) turn.pulledMs += ms;
     else if (to === turn?.decode) turn.handedOverMs = (turn.handedOverMs ?? 0) + ms;
   }

@@ -100,6 +100,37 @@ describe('least-ttft', () => {
     expect(chosen(leastTtft({ alone: true }), [view('p0')], [view('d0')])).toBe('d0');
   });
 
+  test('alone takes the D that is done soonest, and only if that is sooner than P and D', () => {
+    const policy = leastTtft({ alone: true, firstStepMsPerRequest: 30 });
+    const d = [view('d0'), view('d1'), view('d2')];
+    const cachedTokens = cached({ d1: 50, d2: 60 });
+    expect(predicted(policy, [view('p0')], d, { cachedTokens })).toMatchObject({
+      ...{ alone: true, predictedTtftMs: 40, why: '~40.0 ms alone, ~140.0 over P' },
+    });
+    expect(chosen(policy, [view('p0')], d, { cachedTokens })).toBe('d2');
+    policy.observe?.(prefilled(sent(policy, 'p0', 'd2'), 'p0'));
+    expect(chosen(policy, [view('p0')], d, { cachedTokens })).toBe('d1');
+    const allAtP = cached({ p0: 99, d0: 100, d1: 98 });
+    expect(chosen(leastTtft({ alone: true }), [view('p0')], D, { cachedTokens: allAtP })).toBe('p0 d0');
+  });
+
+  test('draws among equals', () => {
+    const d = [view('d0'), view('d1'), view('d2')];
+    const by = (...draws: number[]) => chosen(policyOf('least-ttft', SIMPLE, draws), P, d);
+    expect([by(0, 0), by(0.6, 0), by(0, 0.4), by(0.6, 0.9)]).toEqual(['p0 d0', 'p1 d0', 'p0 d1', 'p1 d2']);
+  });
+
+  test('forgets the links of an engine that has ended', () => {
+    const policy = leastTtft();
+    const number = sent(policy, 'p0', 'd0');
+    policy.observe?.({ kind: 'moved', number, from: 'p0', to: 'd0', bytes: 100 * 1024, ms: 1000 });
+    policy.observe?.(ended(number));
+    const by = () => scoresOf(policy, [view('p0')], D);
+    expect(by().d0).toBeGreaterThan(by().d1!);
+    policy.forget?.('d0');
+    expect(by().d0).toBe(by().d1);
+  });
+
   test('avoids a pair with a slow link, once that was measured', () => {
     const policy = leastTtft();
     const p = [view('p0')];

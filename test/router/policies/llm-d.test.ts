@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fromPickerConfig } from '../../../src/router/policies/llm-d/config.ts';
 import { type ScorerFacts, scorerScores } from '../../../src/router/policies/llm-d/scorers.ts';
 import { weightedRandom } from '../../../src/router/policies/pick.ts';
-import { policyOf, view } from '../policies.ts';
+import { policyOf, routeRequest, view } from '../policies.ts';
 import { chosen, ended, scoresOf, sent, tokens, told } from './fleet.ts';
 
 const llmD = (parameters: object = {}) => policyOf('llm-d', parameters);
@@ -83,6 +83,55 @@ describe('a turn', () => {
   test('always goes to P first with always-disagg-pd-decider', () => {
     const policy = llmD({ decider: 'always-disagg-pd-decider' });
     expect(chosen(policy, [view('p0')], [view('d0')], { cachedTokens: () => 100 })).toBe('p0 d0');
+  });
+
+  test.each([
+    [{}, 0, 'D lacks 100 >= 16 tokens'],
+    [{}, 96, 'D lacks 4 < 16 tokens'],
+    [{ nonCachedTokens: 101 }, 0, 'D lacks 100 < 101 tokens'],
+    [{ nonCachedTokens: 0 }, 0, 'nonCachedTokens 0: never disaggregated'],
+    [{ promptTokens: 101 }, 0, 'a prompt of 100 < 101 tokens'],
+    [{ decider: 'always-disagg-pd-decider' }, 96, 'always disaggregated'],
+  ])('with %j and %i tokens cached on D says why: %s', (parameters, cached, why) => {
+    const routing = llmD(parameters).route(routeRequest({ cachedTokens: () => cached }), {
+      prefill: [view('p0')],
+      decode: [view('d0')],
+    });
+    expect(routing.why.split('; ').at(-1)).toBe(why);
+  });
+
+  test('is scored by the tokens under way there: at P those to prefill, at D all prompts', () => {
+    const weights = { 'token-load-scorer': 4_194_304 };
+    const policy = llmD({ prefill: weights, decode: weights });
+    const number = sent(policy, 'p0', 'd0', tokens(100));
+    const lacks = () => {
+      const scores = scoresOf(policy, [view('p0')], [view('d0')]);
+      return [scores.p0, scores.d0].map((score) => 4_194_304 - score!);
+    };
+    expect(lacks()).toEqual([100, 100]);
+    policy.observe?.({ kind: 'prefilled', number, engineId: 'p0', ms: 1, prompt: null });
+    expect(lacks()).toEqual([0, 100]);
+    policy.observe?.(ended(number));
+    expect(lacks()).toEqual([0, 0]);
+  });
+
+  test('goes to the D that holds the conversation with session-affinity-scorer', () => {
+    const policy = llmD({ decode: { 'session-affinity-scorer': 1 } });
+    const d = [view('d0'), view('d1'), view('d2')];
+    const held = { engineId: 'd1', tokens: 50 };
+    expect(scoresOf(policy, [view('p0')], d, { held })).toMatchObject({ d0: 0, d1: 1, d2: 0 });
+  });
+
+  test('is drawn by score with weighted-random-picker, and takes the highest score otherwise', () => {
+    const cachedTokens = (engineId: string) => (engineId === 'd0' ? 16 : 48);
+    const decode = { 'precise-prefix-cache-scorer': 1 };
+    const by = (picker: string, draw: number) =>
+      chosen(policyOf('llm-d', { picker, decode }, [draw]), [view('p0')], [view('d0'), view('d1')], {
+        cachedTokens,
+      });
+    const drawn = [0.2, 0.3].map((draw) => by('weighted-random-picker', draw));
+    expect(drawn).toEqual(['p0 d0', 'p0 d1']);
+    expect([0.2, 0.3].map((draw) => by('max-score-picker', draw))).toEqual(['p0 d1', 'p0 d1']);
   });
 
   test('goes to P first depending on the cache of the D that was chosen', () => {

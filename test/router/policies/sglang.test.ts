@@ -109,6 +109,42 @@ describe('the bucket policy', () => {
     expect([buckets.rangeOf(2, 100), buckets.rangeOf(2, 101)]).toEqual([0, 1]);
   });
 
+  test('adjusts its ranges again only when the tokens sent have more than doubled or halved', () => {
+    const buckets = new Buckets(5000);
+    let nowMs = 0;
+    /** Sends prompts of these lengths at once, and lets the ranges follow; returns where the first of two ends. */
+    const endAfter = (...lengths: number[]): number => {
+      for (const tokens of lengths) buckets.record({ engineId: 'p0', tokens, atMs: nowMs });
+      nowMs += 5001;
+      // One token, which is all that the next adjustment sees if nothing else was sent.
+      buckets.record({ engineId: 'p0', tokens: 1, atMs: nowMs });
+      let end = 0;
+      while (buckets.rangeOf(2, end + 1) === 0) end++;
+      return end;
+    };
+    expect(endAfter(300, 100, 200)).toBe(200);
+    // 1 + 599 + 600 is twice 600, 1 + 299 half of it: neither is more than that.
+    expect(endAfter(599, 600)).toBe(200);
+    expect(endAfter(299)).toBe(200);
+    expect(endAfter(20, 278)).toBe(278);
+    expect(endAfter(10, 587)).toBe(278);
+    expect(endAfter(10, 30, 1000)).toBe(1000);
+  });
+
+  test('counts the tokens sent within exactly 5 s', () => {
+    const buckets = new Buckets(5000);
+    const record = (engineId: string, tokens: number, atMs: number) =>
+      buckets.record({ engineId, tokens, atMs });
+    record('p0', 10, 0);
+    record('p0', 20, 1);
+    record('p1', 5, 5000);
+    expect([buckets.load('p0'), buckets.load('p1'), buckets.load('p2')]).toEqual([30, 5, 0]);
+    record('p1', 6, 5001);
+    expect([buckets.load('p0'), buckets.load('p1')]).toEqual([20, 11]);
+    record('p1', 7, 20_000);
+    expect([buckets.load('p0'), buckets.load('p1')]).toEqual([0, 7]);
+  });
+
   test('picks the least loaded P if the tokens sent within 5 s are out of balance', () => {
     const policy = sglang({ prefillPolicy: 'bucket' });
     const p = [view('p0'), view('p1')];

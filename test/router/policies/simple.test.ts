@@ -66,9 +66,18 @@ describe('power-of-two', () => {
     ['the first draw if it has fewer requests', [1, 9, 2], [0, 0, 0.9], 'd0'],
     ['the first draw of equals', [2, 2, 2], [0, 0.4, 0.9], 'd1'],
     ['one of the two draws, not the least busy of all', [4, 0, 3], [0, 0, 0.9], 'd2'],
-    ['between two different engines', [0, 1], [0, 0.9, 0], 'd0'],
+    ['between two different engines', [0, 1], [0, 0.9, 0.9], 'd0'],
   ])('picks %s', (_, counts, draws, expected) => {
     expect(chosen('power-of-two', decoders(...counts), { draws })).toBe(expected);
+  });
+
+  test('scores the two that it compared', () => {
+    const policy = policyOf('power-of-two', {}, [0, 0, 0.9]);
+    const { scores } = policy.route(routeRequest(), { prefill: [p0], decode: decoders(4, 0, 3) });
+    expect(scores?.map(({ engineId, score }) => [engineId, score])).toEqual([
+      ['d0', 4],
+      ['d2', 3],
+    ]);
   });
 });
 
