@@ -42,7 +42,7 @@ export interface StoreFolder {
   readFor?<T>(name: string, most: number, use: (file: Uint8Array | null) => T): Promise<T>;
   /**
    * Atomic: readers see the old file or the new one, even if the writer dies. Creates parent folders. If some are missing,
-   * calls onMissing first: somebody may have removed the whole folder. Not called where nobody else can.
+   * calls onMissing first: somebody may have removed the whole folder.
    */
   write(name: string, bytes: Uint8Array, onMissing?: () => Promise<void>): Promise<void>;
   /** Does nothing if the file does not exist. */

@@ -167,6 +167,42 @@ test('without private files the store is in memory only, with a note', async () 
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
 });
 
+test("after the site's data was cleared, blocks are written to a new folder", async () => {
+  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live&${STORE}`);
+  onTestFinished(() => page.context().close());
+  await untilReady(page);
+  await ask(page, 'Hello there, who are you?');
+  await written(page);
+  const { origin } = new URL(served().url);
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
+  await ask(page, 'And what is this?');
+  await written(page);
+  expect((await store(page))!.figures.folder).toMatchObject({ leftOut: 0 });
+  expect((await readState(page)).notes).toEqual([]);
+  // It is a store's folder again.
+  await page.reload();
+  await untilReady(page);
+  expect((await store(page))!.figures.folder!.blocks).toBeGreaterThan(0);
+});
+
+test('where the browser allows no more files, a note says so, and the store has the rest in memory', async () => {
+  const { page } = await openPage(browser(), `${served().url}isolation.js`);
+  onTestFinished(() => page.context().close());
+  const { origin } = new URL(served().url);
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Storage.overrideQuotaForOrigin', { origin, quotaSize: 20_000 });
+  await page.goto(`${served().url}#model=nano&turns=0&speed=live&${STORE}`);
+  await untilReady(page);
+  expect((await ask(page, 'Hello there, who are you?')).error).toBeNull();
+  await page.waitForFunction('kvferry.state.store.value.figures.folder.leftOut > 0');
+  expect((await readState(page)).notes).toEqual([
+    expect.stringContaining(
+      'cannot be written to (no room is left: the disk, or what the browser allows this site',
+    ),
+  ]);
+});
+
 test('a race recomputes despite a store, and pulls despite the threshold', async () => {
   const { page, errors } = await openPage(
     browser(),

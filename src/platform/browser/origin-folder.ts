@@ -27,9 +27,11 @@ export async function originFolder(
   onTrouble: (message: string) => void,
 ): Promise<StoreFolder | null> {
   const location = `${directory} (this browser's private files)`;
+  const open = async () =>
+    (await navigator.storage.getDirectory()).getDirectoryHandle(directory, { create: true });
   let root: FileSystemDirectoryHandle;
   try {
-    root = await (await navigator.storage.getDirectory()).getDirectoryHandle(directory, { create: true });
+    root = await open();
   } catch (error) {
     onTrouble(
       `this browser keeps no files for this page (${messageOf(error)}): saved blocks stay in memory and are lost with the page`,
@@ -70,16 +72,15 @@ export async function originFolder(
       }
     },
 
-    async write(name, bytes) {
-      const [folder, last] = await parentOf(root, name, true);
-      const temporary = `${last}.${crypto.randomUUID()}${TEMPORARY}`;
-      const handle = (await folder.getFileHandle(temporary, { create: true })) as WorkerFileHandle;
+    async write(name, bytes, onMissing) {
       try {
-        await writeAll(handle, bytes);
-        await handle.move(folder, last);
+        await replace(root, name, bytes);
       } catch (error) {
-        await folder.removeEntry(temporary).catch(() => {});
-        throw error;
+        if (!isMissing(error)) throw error;
+        // The user has cleared the site's data, or another page has removed the directory: this handle stays dead.
+        root = await open();
+        await onMissing?.();
+        await replace(root, name, bytes);
       }
     },
 
@@ -94,11 +95,26 @@ export async function originFolder(
   };
 }
 
+async function replace(root: FileSystemDirectoryHandle, name: string, bytes: Uint8Array): Promise<void> {
+  const [folder, last] = await parentOf(root, name, true);
+  const temporary = `${last}.${crypto.randomUUID()}${TEMPORARY}`;
+  const handle = (await folder.getFileHandle(temporary, { create: true })) as WorkerFileHandle;
+  try {
+    await writeAll(handle, bytes);
+    await handle.move(folder, last);
+  } catch (error) {
+    await folder.removeEntry(temporary).catch(() => {});
+    throw error;
+  }
+}
+
 async function writeAll(handle: WorkerFileHandle, bytes: Uint8Array): Promise<void> {
   const access = await handle.createSyncAccessHandle();
   try {
     const written = access.write(bytes, { at: 0 });
-    if (written !== bytes.length) throw new Error(`${written} of ${bytes.length} bytes were written`);
+    // Chromium does not throw where there is no room; its `written` is then a negative error code as a large number.
+    if (written !== bytes.length)
+      throw new Error('no room is left: the disk, or what the browser allows this site, is full');
     access.flush();
   } finally {
     access.close();
