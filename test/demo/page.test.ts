@@ -79,7 +79,7 @@ describe('the page with WebGPU', () => {
     expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
     // Screen readers hear the result once.
     const aloud = await page.locator('[aria-live]').allInnerTexts();
-    expect(aloud.filter((text) => /^(Pulling|No difference)/.test(text))).toHaveLength(1);
+    expect(aloud.filter((text) => /^(Pulling|No clear difference)/.test(text))).toHaveLength(1);
   });
 
   test('shows the stage, both race bars and the chat in one view', async () => {

@@ -71,7 +71,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
       value:
         ratio === null
           ? null
-          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}${isModelled(ready!.pull) ? MODELLED : ''}`,
+          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no clear difference' : ''}${isModelled(ready!.pull) ? MODELLED : ''}`,
       how: 'race the next turn',
     },
     {

@@ -8,7 +8,7 @@ import { timeAndRate } from './measured.ts';
 import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
 import { isModelled } from './race/stage-names.ts';
-import { sameAnswer, verdictOf } from './race/verdict.ts';
+import { runsEachWay, sameAnswer, verdictOf } from './race/verdict.ts';
 import { stallVerdict } from './stall/stall.ts';
 
 export interface Story {
@@ -304,12 +304,12 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
     tone: 'p',
     headline:
       verdict.winner === 'neither'
-        ? 'No difference between pulling and computing'
+        ? 'No clear difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
-    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} ${modelled ? 'Over this modelled link' : 'On this machine'}, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'slower'}.`,
+    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} ${modelled ? 'Over this modelled link' : 'On this machine'}, at this length, ${verdict.winner === 'neither' ? 'these runs show neither to be faster' : 'copying is slower'}.`,
   };
 }
 
 /** Says that the times are medians, if there was more than one run. */
-const runsOf = ({ pull }: Race): string =>
-  (pull.runsMs?.length ?? 0) > 1 ? ` Medians of ${pull.runsMs!.length} runs each way.` : '';
+const runsOf = (race: Race): string =>
+  runsEachWay(race) > 1 ? ` Medians of ${runsEachWay(race)} runs each way.` : '';

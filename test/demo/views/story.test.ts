@@ -166,6 +166,19 @@ describe('the headline', () => {
     expect(withRace({ pull: idle, recompute: idle, error: 'It was stopped.' })).toMatch(ofStall);
   });
 
+  it('does not say that copying is no faster if the runs of a race overlap', () => {
+    const { pull, recompute, ...raced } = withTimes(216, 847);
+    const overlapping = {
+      ...raced,
+      pull: { ...pull, runsMs: [195, 216, 594] },
+      recompute: { ...recompute, runsMs: [571, 847, 1479] },
+    };
+    expect(told([...turn1, ...turn2, { ...raceEvent, race: overlapping } as SessionEvent])).toMatchObject({
+      headline: 'No clear difference between pulling and computing',
+      detail: expect.stringContaining('at this length, these runs show neither to be faster'),
+    });
+  });
+
   it('names a modelled link, not the machine, as the reason for a result', () => {
     for (const [pullMs, ms] of [
       [200, 50],
@@ -235,10 +248,10 @@ describe('the verdict on a race', () => {
     expect(verdictOf(withTimes(136, 38))!.sentence).toContain('Pulling lost by 98 ms');
   });
 
-  it('is “no difference” for times too close to tell apart, and null until both sides end', () => {
+  it('is “no clear difference” for times too close to tell apart, and null until both sides end', () => {
     expect(verdictOf(withTimes(100, 102))).toMatchObject({
       winner: 'neither',
-      sentence: 'No difference: 100 ms against 102 ms.',
+      sentence: 'No clear difference: 100 ms against 102 ms.',
     });
     expect(verdictOf({ ...race, pull: { ...race.pull, ttftMs: null } })).toBeNull();
   });
@@ -249,7 +262,11 @@ describe('the verdict on a race', () => {
       pull: { ...race.pull, ttftMs: pullMs[1]!, runsMs: pullMs },
       recompute: { ...race.recompute, ttftMs: recomputeMs[1]!, runsMs: recomputeMs },
     });
-    expect(verdictOf(runs([30, 50, 90], [80, 100, 120]))).toMatchObject({ winner: 'neither' });
+    const overlapping = runs([30, 50, 90], [80, 100, 120]);
+    expect(verdictOf(overlapping)).toMatchObject({
+      winner: 'neither',
+      sentence: 'No clear difference: 50 ms against 100 ms. The runs overlap.',
+    });
     expect(verdictOf(runs([30, 50, 70], [80, 100, 120]))).toMatchObject({ winner: 'pull', marginMs: 50 });
     expect(verdictOf(runs([80, 100, 120], [30, 50, 70]))).toMatchObject({ winner: 'recompute' });
   });

@@ -46,12 +46,14 @@ export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>)
   if (pull.ttftMs === null || recompute.ttftMs === null) return null;
   const slower = Math.max(pull.ttftMs, recompute.ttftMs);
   const marginMs = Math.abs(recompute.ttftMs - pull.ttftMs);
-  const outcome = outcomeOf(compared(pull, recompute));
+  const ratios = compared(pull, recompute);
+  const outcome = outcomeOf(ratios);
   if (outcome === 'tie') {
+    const overlap = runsEachWay({ pull, recompute }) > 1 && ratios.low! <= 1 && ratios.high! >= 1;
     return {
       winner: 'neither',
       marginMs,
-      sentence: `No difference: ${ms(pull.ttftMs)} against ${ms(recompute.ttftMs)}.`,
+      sentence: `No clear difference: ${ms(pull.ttftMs)} against ${ms(recompute.ttftMs)}.${overlap ? ' The runs overlap.' : ''}`,
     };
   }
   const ratio = times(slower / Math.min(pull.ttftMs, recompute.ttftMs));
@@ -67,6 +69,10 @@ export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>)
         sentence: `Pulling lost by ${ms(marginMs)}: computing again was ${ratio} faster.`,
       };
 }
+
+/** Runs whose median is shown; 1 in a recording of two conversations. */
+export const runsEachWay = ({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): number =>
+  Math.min(pull.runsMs?.length ?? 1, recompute.runsMs?.length ?? 1);
 
 /** Whether both ways gave the same answer; null until both have finished. */
 export function sameAnswer({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): boolean | null {
