@@ -126,7 +126,7 @@ function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
       ...under('TTFT, ms', 'p50', 'p90'),
       ...under('TPOT, ms', 'p50', 'p90'),
       ...under('busy, %', 'P', 'D'),
-      left('verdict'),
+      { head: 'verdict' },
     ],
     rows: rows.map((row) => [
       { text: countsOf(row), strong: row.met },

@@ -37,7 +37,7 @@ h3{margin:24px 0 8px;font-size:15px;font-weight:640}
 .note{margin:10px 0 0;font-size:14px;max-width:52em}
 p.bad{color:var(--bad)}p.good{color:var(--good)}
 .verdicts{list-style:none;display:flex;flex-wrap:wrap;gap:8px;margin:22px 0 0;padding:0}
-.verdicts li{padding:4px 12px;border-radius:999px;font-size:14px;background:var(--plain-soft)}
+.verdicts li{padding:4px 12px;border-radius:15px;font-size:14px;background:var(--plain-soft)}
 .verdicts li.good{background:var(--good-soft);color:var(--good)}
 .verdicts li.bad{background:var(--bad-soft);color:var(--bad);font-weight:600}
 .verdicts li.good::before{content:"✓ "}.verdicts li.bad::before{content:"✗ "}
