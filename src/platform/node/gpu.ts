@@ -1,5 +1,6 @@
 /** Dawn in Node. The addon is loaded in the calling thread. */
 import { workerData } from 'node:worker_threads';
+import { AdapterError, messageOf } from '../../errors.ts';
 
 /** Dawn's instance must outlive its devices, so it is kept as long as the thread. */
 let instance: GPU | null = null;
@@ -15,10 +16,19 @@ export async function loadAddon(): Promise<void> {
   await import('webgpu').catch(() => {});
 }
 
-/** driverThreads: whether lavapipe computes with its own threads; null: leave its setting unchanged. */
+/**
+ * driverThreads: whether lavapipe computes with its own threads; null: leave its setting unchanged. Throws AdapterError
+ * if the addon cannot be loaded.
+ */
 export async function createNodeGpu(driverThreads: boolean | null = null): Promise<GPU> {
   if (instance) return instance;
-  const { create, globals } = await import('webgpu');
+  const { create, globals } = await import('webgpu').catch((error) => {
+    // Further lines name the modules that required it.
+    const [reason = ''] = messageOf(error).split('\n');
+    throw new AdapterError(`Dawn (npm's webgpu) cannot be loaded: ${reason.replace(/\.$/, '')}`, {
+      cause: error,
+    });
+  });
   Object.assign(globalThis, globals);
   const adapter = process.env.KVFERRY_DAWN_ADAPTER;
   // For web security, Dawn rounds timestamps to about 0.1 ms. It also zeroes a buffer on first use, which would touch

@@ -129,6 +129,12 @@ function newWorker(entry: string, options: WorkerOptions): Worker {
   try {
     return new Worker(bundled(entry), fromFile(options));
   } catch (error) {
+    // Node's permission model, and not the system.
+    if ((error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED')
+      throw new EngineDeadError(
+        'Node may start no threads here: give it --allow-worker, next to --permission',
+        { cause: error },
+      );
     throw new EngineDeadError(
       `the system starts no more threads for this program (${messageOf(error)}): raise the limit (ulimit -u, a container's pids), or start fewer engines`,
       { cause: error },
