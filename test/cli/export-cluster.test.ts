@@ -385,17 +385,31 @@ describe('export sglang', () => {
       const launched = [...text.matchAll(/^# (\S+-\d) of .*\n((?:.+\n)+)/gm)].map(([, name, command]) => [
         name,
         /--max-total-tokens (\d+)/.exec(command!)?.[1] ?? null,
-        command!.includes('--disable-radix-cache'),
+        /--dis\S+-radix-cache/.exec(command!)?.[0] ?? null,
       ]);
+      const onD = '--disaggregation-decode-enable-radix-cache';
       expect(launched.toSorted()).toEqual([
-        ['decode-0', null, false],
-        ['decode-1', null, false],
-        ['prefill-0', null, false],
-        ['prefill-1', String(500 * 16), false],
-        ['prefill-2', null, true],
+        ['decode-0', null, onD],
+        ['decode-1', null, onD],
+        ['prefill-0', null, null],
+        ['prefill-1', String(500 * 16), null],
+        ['prefill-2', null, '--disable-radix-cache'],
       ]);
       expect(text).not.toMatch(/must be equal|use the settings of/);
     }
+  });
+
+  it('gives the gateway whole numbers', async () => {
+    const given = { balanceAbsThreshold: 1.5, evictionIntervalSecs: 0.5, bucketAdjustIntervalSecs: 2.5 };
+    const flagsOf = async (prefillPolicy: string) => {
+      const config = JSON.stringify({ sglang: { ...given, prefillPolicy } });
+      const { text } = await exported('sglang', ['--routing', 'sglang', '--routing-config', config]);
+      return commandsOf(text).at(-1)!.join(' ');
+    };
+    const cacheAware = await flagsOf('cache_aware');
+    expect(cacheAware).toContain('--balance-abs-threshold 1 ');
+    expect(cacheAware).toContain('--eviction-interval-secs 1 ');
+    expect(await flagsOf('bucket')).toContain('--bucket-adjust-interval-secs 3');
   });
 
   it('keeps a name with a line break inside its comment', async () => {
@@ -421,6 +435,16 @@ describe('export sglang', () => {
 describe('limits of exports', () => {
   it.each([
     ['aibrix', ['--mode', 'bidirectional'], "Pulling D's KV back"],
+    [
+      'aibrix',
+      [
+        '--routing',
+        'aibrix-pd',
+        '--routing-config',
+        '{"aibrix-pd":{"prefixCacheStandardDeviationFactor":1.5}}',
+      ],
+      'takes its default instead of 1.5',
+    ],
     ['llm-d', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'], 'llm-d has no rolesets'],
     ['llm-d', ['--fleet', 'fleet.json'], 'Prompt lengths by roleset: llm-d has no such bounds'],
     ['dynamo', ['--fleet', 'fleet.json'], 'Engines that do both'],

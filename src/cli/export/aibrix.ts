@@ -209,6 +209,13 @@ const ENVIRONMENT: Partial<Record<keyof AibrixPdParameters, string>> = {
   prefixCacheEvictionDurationMins: 'AIBRIX_PREFIX_CACHE_EVICTION_DURATION_MINS',
 };
 
+/** Of these AIBrix reads whole numbers only, and keeps its default if there is a fraction. */
+const WHOLE: readonly (keyof AibrixPdParameters)[] = [
+  'prefillLoadImbalanceMinSpread',
+  'prefixCacheStandardDeviationFactor',
+  'prefixCacheEvictionDurationMins',
+];
+
 /** Needed if rolesets have prompt length bounds. */
 const BUCKETING = 'AIBRIX_PROMPT_LENGTH_BUCKETING=true';
 
@@ -225,6 +232,10 @@ function routingRemarks(plan: ClusterPlan): string[] {
       ? []
       : [`Routing policy ${name} does not exist in AIBrix's pd router; this export uses its own.`]),
     `Gateway environment for these parameters: ${[...environment, ...(bounded ? [BUCKETING] : [])].join(', ')}.`,
+    ...WHOLE.filter((key) => !Number.isInteger(given[key])).map(
+      (key) =>
+        `${ENVIRONMENT[key]}: AIBrix reads a whole number, and takes its default instead of ${given[key]}.`,
+    ),
     ...(given.prefixIndex === 'kv-events'
       ? ['prefixIndex kv-events is not exported: AIBrix keeps its own index.']
       : []),

@@ -39,6 +39,11 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
     'kv_recompute_threshold, leases and TTLs exist only in vLLM: SGLang hands over through its bootstrap server.',
     ...(plan.vllmOnly.length > 0 ? [`${plan.vllmOnly.join(', ')}: only for vLLM, not exported.`] : []),
     `Requests without sampling parameters use those in the model's files, while kvferry uses ${JSON.stringify(plan.sampling)}: set them in the requests.`,
+    ...(groups.some(({ roles }) => roles.decode?.engines.some(({ prefixCaching }) => prefixCaching))
+      ? [
+          'A prefix cache on D (--disaggregation-decode-enable-radix-cache, since May 2026) is experimental in SGLang.',
+        ]
+      : []),
     ...lostAutoscaler(plan),
     ...rolesetNotes(plan, groups.length, 'gateway per roleset', 'SGLang'),
     ...(plan.rolesets.some(({ roles }) => roles.both)
@@ -102,9 +107,13 @@ function engineCommand(
       ? []
       : ['--chunked-prefill-size', String(plan.maxNumBatchedTokens)]),
     ...(blocks === null ? [] : ['--max-total-tokens', String(blocks * plan.blockSize)]),
-    ...(prefixCaching ? [] : ['--disable-radix-cache']),
+    ...(prefixCaching ? cachingOption(role) : ['--disable-radix-cache']),
   ];
 }
+
+/** SGLang's D has a prefix cache only if asked for. */
+const cachingOption = (role: 'prefill' | 'decode'): string[] =>
+  role === 'decode' ? ['--disaggregation-decode-enable-radix-cache'] : [];
 
 function gatewayCommand(
   plan: ClusterPlan,
@@ -115,11 +124,12 @@ function gatewayCommand(
   const same = SAME[plan.routing.name];
   const prefillPolicy = same ?? own.prefillPolicy;
   const decodePolicy = same ?? own.decodePolicy;
+  // The gateway takes whole numbers of requests and seconds. More than 1.5 requests are more than 1.
   const cacheAware = [
     ...['--cache-threshold', String(own.cacheThreshold)],
-    ...['--balance-abs-threshold', String(own.balanceAbsThreshold)],
+    ...['--balance-abs-threshold', String(Math.floor(own.balanceAbsThreshold))],
     ...['--balance-rel-threshold', String(own.balanceRelThreshold)],
-    ...['--eviction-interval-secs', String(own.evictionIntervalSecs)],
+    ...['--eviction-interval-secs', String(Math.ceil(own.evictionIntervalSecs))],
     ...['--max-tree-size', String(own.maxTreeSize)],
   ];
   return [
@@ -130,7 +140,7 @@ function gatewayCommand(
     ...['--prefill-policy', prefillPolicy, '--decode-policy', decodePolicy],
     ...(prefillPolicy === 'cache_aware' ? cacheAware : []),
     ...(prefillPolicy === 'bucket'
-      ? ['--bucket-adjust-interval-secs', String(own.bucketAdjustIntervalSecs)]
+      ? ['--bucket-adjust-interval-secs', String(Math.ceil(own.bucketAdjustIntervalSecs))]
       : []),
   ];
 }
