@@ -58,7 +58,7 @@ describe('routing policies that turns ask for', () => {
     });
     expect(policy.route(request, candidates).why).toContain('was sent 3 of these tokens');
     end();
-    expect(policy.route(request, candidates).why).toContain('the smallest tree');
+    expect(policy.route(request, candidates).why).toContain('no P was sent enough');
   });
 
   test('a policy is not dropped while a turn uses it', async () => {

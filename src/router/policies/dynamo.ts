@@ -1,8 +1,8 @@
 /**
- * Dynamo's KV router (its docs: router-concepts, router-configuration, router-disaggregated-serving). P's cost is the
- * blocks that it would have to prefill, minus a credit for those that it has cached. D's cost is the blocks that it
- * decodes over. With a temperature the choice is drawn at random. Conditional disaggregation leaves short prompts to
- * D.
+ * Dynamo's KV router (1.4 to 1.6: lib/kv-router/src/scheduling/selector.rs, and its docs routing-concepts and
+ * conditional-disaggregation). P's cost is the blocks that it would have to prefill, minus a credit for those that it
+ * has cached. D's cost is the blocks that it decodes over. With a temperature the choice is drawn at random.
+ * Conditional disaggregation leaves short prompts to D, and gives D the credit, too.
  *
  * Tokens that D has generated since are not counted in its active blocks: policies are told of a turn's end, not of
  * each token. There is no credit for host or disk tiers.
@@ -56,19 +56,21 @@ class Dynamo implements RoutingPolicy {
 
   route(request: RouteRequest, candidates: Candidates): Routing {
     const draw = this.#deps.draws(request.number);
-    const { prefillLoadScale, overlapCredit } = this.#parameters;
+    const { prefillLoadScale, overlapCredit, conditionalDisagg } = this.#parameters;
     const { promptTokenIds, cachedTokens } = request;
-    const prompt = this.#blocks(promptTokenIds.length);
-    const fullBlocks = (tokens: number) => Math.floor(tokens / this.#deps.blockSize);
+    const { blockSize } = this.#deps;
+    const credit = (engineId: string) => overlapCredit * Math.floor(cachedTokens(engineId) / blockSize);
+    // Not rounded, as in Dynamo.
     const prefillCost = ({ engineId }: EngineView) => {
-      const active = this.#blocks(this.#underWay.at(engineId).prefillTokens);
-      return (
-        prefillLoadScale * Math.max(active + prompt - overlapCredit * fullBlocks(cachedTokens(engineId)), 0)
-      );
+      const tokens = this.#underWay.at(engineId).prefillTokens + promptTokenIds.length;
+      return prefillLoadScale * Math.max(tokens / blockSize - credit(engineId), 0);
     };
-    // As in Dynamo's decode stage: no cache credit, no prefill cost, no sharing of blocks.
-    const decodeCost = ({ engineId }: EngineView) =>
-      this.#blocks(this.#underWay.at(engineId).decodeTokens) + prompt;
+    // As in Dynamo's decode stage: no prefill cost, no sharing of blocks.
+    const decodeCost = ({ engineId }: EngineView) => {
+      const blocks =
+        this.#blocks(this.#underWay.at(engineId).decodeTokens) + this.#blocks(promptTokenIds.length);
+      return conditionalDisagg === null ? blocks : Math.max(blocks - credit(engineId), 0);
+    };
 
     const decode = this.#choose(candidates.decode, decodeCost, draw);
     const prefill = this.#choose(candidates.prefill, prefillCost, draw);

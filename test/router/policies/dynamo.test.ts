@@ -10,45 +10,50 @@ const [TWO_P, TWO_D] = [
 const cached = (by: Record<string, number>) => (engineId: string) => by[engineId] ?? 0;
 
 describe('the cost of an engine', () => {
-  test('is the number of blocks of the prompt', () => {
-    expect(scoresOf(dynamo(), [view('p0')], [view('d0')])).toEqual({ p0: 7, d0: 7 });
+  test('is the number of blocks of the prompt, in whole blocks for D', () => {
+    expect(scoresOf(dynamo(), [view('p0')], [view('d0')])).toEqual({ p0: 6.25, d0: 7 });
     expect(scoresOf(dynamo(), [view('p0')], [view('d0')], { promptTokenIds: [] })).toEqual({ p0: 0, d0: 0 });
   });
 
-  test('is reduced by whole cached blocks for P, but not for D', () => {
-    const cachedTokens = cached({ p1: 47, d1: 96 });
-    const scores = scoresOf(dynamo({ conditionalDisagg: null }), TWO_P, TWO_D, { cachedTokens });
-    expect(scores).toEqual({ p0: 7, p1: 5, d0: 7, d1: 7 });
+  test('is reduced by whole cached blocks for P, and for D only if it may prefill', () => {
+    const cachedTokens = cached({ p1: 47, d1: 95 });
+    const scores = (parameters: object) => scoresOf(dynamo(parameters), TWO_P, TWO_D, { cachedTokens });
+    expect(scores({ conditionalDisagg: null })).toEqual({ p0: 6.25, p1: 4.25, d0: 7, d1: 7 });
+    expect(scores({})).toEqual({ p0: 6.25, p1: 4.25, d0: 7, d1: 2 });
+    expect(scores({ overlapCredit: 0 })).toEqual({ p0: 6.25, p1: 6.25, d0: 7, d1: 7 });
   });
 
   test('includes other turns at P until they are prefilled, and at D until they have ended', () => {
     const policy = dynamo();
     const number = sent(policy, 'p0', 'd0', tokens(160));
-    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 17, p1: 7, d0: 17, d1: 7 });
+    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 16.25, p1: 6.25, d0: 17, d1: 7 });
     policy.observe?.(prefilled(number, 'p0'));
-    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 7, p1: 7, d0: 17, d1: 7 });
+    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 6.25, p1: 6.25, d0: 17, d1: 7 });
     policy.observe?.(ended(number));
-    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 7, p1: 7, d0: 7, d1: 7 });
+    expect(scoresOf(policy, TWO_P, TWO_D)).toEqual({ p0: 6.25, p1: 6.25, d0: 7, d1: 7 });
   });
 
   test('does not include blocks of other turns that P has cached', () => {
     const policy = dynamo();
     sent(policy, 'p0', 'd0', tokens(160), { cachedTokens: cached({ p0: 128 }) });
-    expect(scoresOf(policy, TWO_P, TWO_D)).toMatchObject({ p0: 9, p1: 7 });
+    expect(scoresOf(policy, TWO_P, TWO_D)).toMatchObject({ p0: 8.25, p1: 6.25 });
   });
 
   test('is never negative', () => {
-    const cachedTokens = cached({ p0: 96 });
-    expect(scoresOf(dynamo({ overlapCredit: 4 }), TWO_P, TWO_D, { cachedTokens }).p0).toBe(0);
+    const cachedTokens = cached({ p0: 96, d0: 96 });
+    expect(scoresOf(dynamo({ overlapCredit: 4 }), TWO_P, TWO_D, { cachedTokens })).toMatchObject({
+      p0: 0,
+      d0: 0,
+    });
   });
 
   test('is scaled for P by prefillLoadScale', () => {
-    expect(scoresOf(dynamo({ prefillLoadScale: 0.5 }), TWO_P, TWO_D).p0).toBe(3.5);
+    expect(scoresOf(dynamo({ prefillLoadScale: 0.5 }), TWO_P, TWO_D).p0).toBe(3.125);
   });
 });
 
 describe('temperature', () => {
-  // Costs 7 and 4 are scaled to 1 and 0: weights exp(-1/0.5) = 0.135 and 1; the first has 0.119 of the total.
+  // Costs 6.25 and 3.25 are scaled to 1 and 0: weights exp(-1/0.5) = 0.135 and 1; the first has 0.119 of the total.
   const cachedTokens = cached({ p1: 48 });
   const at = (temperature: number, draw: number) =>
     chosen(dynamo({ temperature, conditionalDisagg: null }, [draw]), TWO_P, [view('d0')], { cachedTokens });

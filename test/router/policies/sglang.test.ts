@@ -27,8 +27,9 @@ describe('cache_aware', () => {
   test('picks the P that was sent more than 0.3 of the prompt', () => {
     const policy = sglang();
     sent(policy, 'p0', 'd0', tokens(30));
-    const p = [view('p0'), view('p1')];
-    // Exactly 0.3 is not enough: p1 has the smaller tree.
+    // Exactly 0.3 is not enough: the least loaded is taken, though its tree is the largest.
+    sent(policy, 'p1', 'd0', tokens(200, 1000));
+    const p = [busy('p0', 2), busy('p1', 1)];
     expect(chosen(policy, p, D, { promptTokenIds: tokens(100) })).toBe('p1 d0');
     expect(chosen(policy, p, D, { promptTokenIds: tokens(99) })).toBe('p0 d0');
   });
@@ -53,7 +54,7 @@ describe('cache_aware', () => {
     const policy = sglang({ maxTreeSize: 100 });
     sent(policy, 'p0', 'd0', tokens(80), { nowMs: 0 });
     sent(policy, 'p0', 'd0', tokens(60, 1000), { nowMs: 119_999 });
-    const p = [view('p0'), view('p1')];
+    const p = [busy('p0', 1), view('p1')];
     const goes = () => chosen(policy, p, D, { promptTokenIds: tokens(80) });
     expect(goes()).toBe('p0 d0');
     sent(policy, 'p0', 'd0', tokens(10, 5000), { nowMs: 120_000 });

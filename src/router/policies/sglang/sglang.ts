@@ -1,7 +1,8 @@
 /**
  * SGLang's model gateway with P and D (sgl-model-gateway, policies/): one policy per role, by default cache_aware for
  * P and power_of_two for D, as in its example for disaggregation. Load is this router's requests under way. SGLang
- * counts characters; this counts tokens.
+ * counts characters; this counts tokens. A prompt that no P was sent enough of goes to the least loaded P, as in
+ * SGLang's code since December 2025; its comments still say the smallest tree.
  */
 
 import { z } from 'zod';
@@ -101,8 +102,7 @@ class SglangPolicy implements RoutingPolicy {
     if (share > this.#parameters.cacheThreshold && engineId !== null) {
       return { engine: byId.get(engineId)!, why: `was sent ${tokens} of these tokens` };
     }
-    const size = ({ engineId: id }: EngineView) => this.#tree.sizeOf(id);
-    return { engine: leastOf(engines, size, draw)!, why: 'the smallest tree' };
+    return { engine: leastOf(engines, underWay, draw)!, why: 'least load: no P was sent enough of this' };
   }
 
   #bucket({ promptTokenIds }: RouteRequest, engines: readonly EngineView[], draw: () => number): Choice {
