@@ -32,6 +32,8 @@ const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE
 /** Milliseconds between checks whether a store that writes still answers and gets on. */
 const LOOK_MS = 1000;
 const NOTHING_WRITTEN = `it wrote nothing for ${STUCK_MS / 1000} s`;
+/** After its last answer, a thread only ends, unless Node waits for its file calls. Milliseconds. */
+const ENDING_MS = 5_000;
 
 export class StoreThread {
   readonly #api: StoreApi;
@@ -172,8 +174,11 @@ export class StoreThread {
   async shutdown(): Promise<void> {
     if (this.#ended !== null) return;
     this.#closing = true;
-    void this.#api.shutdown().catch(() => {});
-    await this.#whileItWrites(this.#unlessEnded(new Promise<never>(() => {})));
+    const ended = this.#unlessEnded(new Promise<never>(() => {}));
+    const answered = this.#api.shutdown();
+    const late = () => this.#abandon(`it did not end within ${ENDING_MS / 1000} s`);
+    answered.then(() => unlessSilent(ended, ENDING_MS, this.#clock, late)).catch(() => {});
+    await this.#whileItWrites(ended);
   }
 
   #end(reason: string): void {

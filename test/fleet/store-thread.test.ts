@@ -21,8 +21,10 @@ function threadOf() {
   const { port1, port2 } = new MessageChannel();
   let exit: (reason: string) => void = () => {};
   let ended = false;
+  let stays = false;
   const shutdown = async () => {
     ended = true;
+    if (stays) return;
     port1.close();
     exit('it was closed');
   };
@@ -30,9 +32,12 @@ function threadOf() {
   const onExit = (listener: typeof exit) => {
     exit = listener;
   };
-  const thread = { port: port1, onExit, abandon() {} };
+  const thread = { port: port1, onExit, abandon: () => port1.close() };
   const platform = { startStoreThread: async () => thread } as Partial<Platform> as Platform;
-  return { platform, ended: () => ended };
+  const staysAfter = () => {
+    stays = true;
+  };
+  return { platform, ended: () => ended, staysAfter };
 }
 
 /** `asked`: what the store's thread does when it is asked to add a peer. */
@@ -183,6 +188,17 @@ test('a store that writes for long at shutdown is waited for as long as it write
   await inNoTime(clock, store.shutdown());
   expect([store.ended, troubles]).toEqual(['it was closed', []]);
   expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);
+});
+
+test('a store that has answered at shutdown and does not end, since file calls hang, is soon abandoned', async () => {
+  const clock = new TestClock(0);
+  const { platform, staysAfter } = threadOf();
+  staysAfter();
+  const options = { bytes: 1, eviction: 'lru' } as unknown as StoreOptions;
+  const store = await StoreThread.start(platform, options, {} as EngineIdentity, false, 'n', clock);
+  await inNoTime(clock, store.shutdown());
+  expect(store.ended).toBe('it did not end within 5 s');
+  expect(clock.now()).toBeLessThan(STUCK_MS);
 });
 
 test('each listener first gets the blocks that are in the store, and then every change once', async () => {

@@ -9,7 +9,6 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../engine/types.ts';
-import { systemClock } from '../clock.ts';
 
 /** A read that takes longer, through the pool or in this thread, counts as slow. */
 const POOL_QUICK_MS = 10;
@@ -18,8 +17,8 @@ const QUICK_MS = 2;
 const RUN = 16;
 /** Synchronous reading between turns of the event loop. */
 const SLICE_MS = 4;
-/** Concurrent reads through the pool, which has four threads. */
-const AT_ONCE = 4;
+/** Concurrent reads through the pool. */
+const AT_ONCE = 3;
 /** Reads through the pool before the next attempt at synchronous reads. */
 const LEFT_TO_POOL = 64;
 /** Other files do not wait longer than this for a slow read. */
@@ -45,7 +44,7 @@ export class FileReads {
   #running = false;
   #memory = new Uint8Array(0);
 
-  constructor(deps: FileReadsDeps = { clock: systemClock, read: readWhole, readNow: readAtOnce }) {
+  constructor(deps: FileReadsDeps) {
     this.#deps = deps;
   }
 
@@ -106,15 +105,22 @@ export class FileReads {
     }
   }
 
-  /** Returns false if the read takes longer than patienceMs. It then continues in the background. */
+  /**
+   * Returns false if the read fails, since a disk that does not answer must not be read in this thread, or if it takes
+   * longer than patienceMs. It then continues in the background.
+   */
   async #readInPool(patienceMs: number): Promise<boolean> {
     const { clock, read } = this.#deps;
     const { file, use, fail } = this.#waiting.shift()!;
     const begunMs = clock.now();
     const over = new AbortController();
-    const content = read(file).then(use).catch(fail);
+    const content = read(file).then(use);
+    content.catch(fail);
     const ended = await Promise.race([
-      content.then(() => true),
+      content.then(
+        () => true,
+        () => false,
+      ),
       clock.sleep(patienceMs, over.signal).then(() => false),
     ]);
     over.abort();
@@ -125,7 +131,8 @@ export class FileReads {
 /** null if the file does not exist. */
 export const readWhole = (file: string): Promise<Uint8Array | null> => readFile(file).catch(nullIfAbsent);
 
-function readAtOnce(file: string, into: Uint8Array): number | null {
+/** As FileReadsDeps says of readNow. */
+export function readAtOnce(file: string, into: Uint8Array): number | null {
   let opened: number;
   try {
     opened = openSync(file, 'r');
