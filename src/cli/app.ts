@@ -1,5 +1,6 @@
 /** The program, independent of its process: takes arguments, returns an exit code. */
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
+import { orAborted } from '../router/or-aborted.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { Interrupted, unlessAborted } from './interrupted.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './options/arguments.ts';
@@ -34,7 +35,9 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
   const deps: CliDeps = {
     ...world,
     ...outputs,
-    // Reading a long file must stop at the signal, because nothing else may check it for a long time.
+    // Reading must stop at the signal, because nothing else may check it for a long time: a file may be long, or a pipe to
+    // which nobody writes.
+    readTextFile: (path) => orAborted(interrupt.signal, world.readTextFile(path)),
     readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
   };
   const stopListening = deps.onInterrupt(() => {

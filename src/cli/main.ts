@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { useCompileCache } from '../platform/node/compile-cache.ts';
 /** The program: runs main() in a real process. */
+import { fileCallHangs } from '../platform/node/hanging.ts';
 import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
 import { nodeTooOld } from '../platform/node/version.ts';
@@ -24,4 +25,4 @@ await endThreadsAhead();
 // Not process.exit(): streams may still hold output, and the process ends when they are empty.
 // An output error may have set the exit code already.
 process.exitCode ||= code;
-await endDespite(hangingThreads(), process, deps.exitNow);
+await endDespite({ threads: hangingThreads(), files: await fileCallHangs() }, process, deps.exitNow);

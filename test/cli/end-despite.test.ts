@@ -17,15 +17,21 @@ function outputs() {
 
 test('threads that hang are named, and the process ends at once when its output is written', async () => {
   const { log, process } = outputs();
-  await endDespite(['store', 'engine'], process, () => log.push('exit'));
+  await endDespite({ threads: ['store', 'engine'], files: false }, process, () => log.push('exit'));
   expect(log).toEqual([
     'stderr: kvferry: ended without waiting for threads that hang: store, engine\n',
     ...['stdout written', 'stderr written', 'exit'],
   ]);
 });
 
-test('without such threads, the process is left to end by itself', async () => {
+test('a file call that has not returned ends the process too, without a word', async () => {
   const { log, process } = outputs();
-  await endDespite([], process, () => log.push('exit'));
+  await endDespite({ threads: [], files: true }, process, () => log.push('exit'));
+  expect(log).toEqual(['stdout written', 'stderr written', 'exit']);
+});
+
+test('if nothing hangs, the process is left to end by itself', async () => {
+  const { log, process } = outputs();
+  await endDespite({ threads: [], files: false }, process, () => log.push('exit'));
   expect(log).toEqual([]);
 });

@@ -82,6 +82,23 @@ describe('kvferry trace', () => {
     expect(read).toBe(1);
   });
 
+  it.each(['trace info t.jsonl', 'report r.json'])(
+    'stops waiting for a pipe to which nobody writes on Ctrl-C: %s',
+    async (argv) => {
+      const world = fakeWorld({}, { 't.jsonl': TRACE });
+      const waits = (): Promise<never> => {
+        world.interrupt();
+        return new Promise(() => {});
+      };
+      async function* readTextPieces(): AsyncGenerator<string> {
+        yield TRACE;
+        yield await waits();
+      }
+      const deps = { ...world.deps, readTextFile: waits, readTextPieces };
+      expect(await main(argv.split(' '), deps)).toBe(130);
+    },
+  );
+
   it('info prints thousands of tokens in sentences as in the table', async () => {
     const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(8000, [0, 1, 2, 3, 4, 5]) });
     expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);

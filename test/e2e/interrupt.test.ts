@@ -1,6 +1,9 @@
-/** Ctrl-C twice, as a user of the program presses it. */
-import { spawn } from 'node:child_process';
+/** Ctrl-C, once and twice, as a user of the program presses it. */
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { expect, it } from 'vitest';
 import { bundled } from '../../src/platform/node/paths.ts';
 
@@ -35,6 +38,30 @@ it('a second Ctrl-C while engines start ends the program at once, without a cras
   // 130 if the engines had ended before.
   expect(['SIGINT', 130]).toContain(signal ?? code);
 });
+
+it.each(['simulate --trace', 'report', 'run --config'])(
+  'one Ctrl-C ends a program that reads a pipe to which nobody writes: %s',
+  async (argv) => {
+    const closeLater: number[] = [];
+    const folder = mkdtempSync(path.join(tmpdir(), 'kvferry-pipe-'));
+    try {
+      const pipe = path.join(folder, 'pipe');
+      execFileSync('sh', ['-c', 'mkfifo "$0"', pipe]);
+      const child = spawn(process.execPath, [bundled('kvferry'), ...argv.split(' '), pipe], {
+        stdio: 'ignore',
+      });
+      const ended = once(child, 'close');
+      // Succeeds once the program has opened the pipe.
+      const writer = () => openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
+      await expect.poll(() => closeLater.push(writer())).toBe(1);
+      child.kill('SIGINT');
+      expect(await ended).toEqual([null, 'SIGINT']);
+    } finally {
+      for (const file of closeLater.splice(0)) closeSync(file);
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
 
 it('a second SIGTERM ends the program by SIGTERM', async () => {
   const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];

@@ -4,6 +4,7 @@ import { isStoreUrl, withoutPassword, wrongInStoreUrl } from '../../config/store
 import { ConfigError } from '../../errors.ts';
 import { formatBytes, formatCount, plural } from '../../measure/format.ts';
 import { left, right } from '../../report/document.ts';
+import { orAborted } from '../../router/or-aborted.ts';
 import type { BlockName } from '../../store/block-file.ts';
 import { blockIn } from '../../store/folder-names.ts';
 import { clearFolder, listFolder, verifyFolder } from '../../store/inspect-folder.ts';
@@ -81,16 +82,23 @@ async function storeCommand(
   if (where === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
   const place = await placeAt(where, deps, signal);
   try {
-    const looking = lookInto(place, what, config, deps);
+    // A folder's files may be many, and it may not answer.
+    const looking = orAborted(signal, lookInto(place, what, config, context));
     return await warningOfLoss(looking, context, () => ENDED_EARLY[what]);
   } finally {
     place.close();
   }
 }
 
-async function lookInto(place: Place, what: Action, config: RunConfig, deps: CliDeps): Promise<ExitCode> {
+async function lookInto(
+  place: Place,
+  what: Action,
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+): Promise<ExitCode> {
   const { location, kind } = place;
   const say = async (figures: object, lines: readonly string[]): Promise<void> => {
+    signal.throwIfAborted();
     const json = `${JSON.stringify({ [kind]: location, ...figures }, null, 2)}\n`;
     if (typeof config.json === 'string') await deps.writeTextFile(config.json, json);
     deps.stdout.write(config.json === true ? json : `${lines.join('\n')}\n`);

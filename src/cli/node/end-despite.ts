@@ -1,18 +1,26 @@
-/** Ends a process that Node would not end, because one of its threads hangs: Node waits for every thread. */
+/** Ends a process that Node would not end, because one of its threads or file calls hangs: Node waits for all of them. */
 
 interface Outputs {
   stdout: Pick<NodeJS.WriteStream, 'write'>;
   stderr: Pick<NodeJS.WriteStream, 'write'>;
 }
 
-/** Once the output is written. `threads`: what runs in those that hang; does nothing if there are none. */
+export interface Hanging {
+  /** What runs in the threads that hang. */
+  threads: readonly string[];
+  /** Whether a file call has not returned: one that was interrupted, or whose failure has been reported. */
+  files: boolean;
+}
+
+/** Once the output is written. Does nothing if nothing hangs. */
 export async function endDespite(
-  threads: readonly string[],
+  { threads, files }: Hanging,
   { stdout, stderr }: Outputs,
   exitNow: () => void,
 ): Promise<void> {
-  if (threads.length === 0) return;
-  stderr.write(`kvferry: ended without waiting for threads that hang: ${threads.join(', ')}\n`);
+  if (threads.length === 0 && !files) return;
+  if (threads.length > 0)
+    stderr.write(`kvferry: ended without waiting for threads that hang: ${threads.join(', ')}\n`);
   await Promise.all([stdout, stderr].map((stream) => new Promise((resolve) => stream.write('', resolve))));
   exitNow();
 }

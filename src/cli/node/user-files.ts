@@ -5,6 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { ConfigError } from '../../errors.ts';
+import { beginWait } from '../../platform/node/hanging.ts';
 
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file or directory',
@@ -25,9 +26,11 @@ export function refuse(what: string, file: string, error: NodeJS.ErrnoException)
  * editors write before UTF-8 too, is left out. Throws ConfigError.
  */
 export async function textOf(file: string): Promise<string> {
+  const endWait = beginWait();
   return readFile(file)
     .then((bytes) => decoderOf(bytes).decode(bytes))
-    .catch((error) => refuse('read', file, error));
+    .catch((error) => refuse('read', file, error))
+    .finally(endWait);
 }
 
 const decoderOf = ([first, second]: Uint8Array): TextDecoder =>
@@ -38,10 +41,17 @@ export async function* piecesOf(file: string): AsyncGenerator<string> {
   const read = createReadStream(file, { highWaterMark: 1 << 18 });
   // A failure destroys the last stream and is thrown from there.
   const bytes = file.endsWith('.gz') ? pipeline(read, createGunzip(), () => {}) : read;
+  let endWait = beginWait();
   try {
-    for await (const piece of bytes.setEncoding('utf8')) yield piece as string;
+    for await (const piece of bytes.setEncoding('utf8')) {
+      endWait();
+      yield piece as string;
+      endWait = beginWait();
+    }
   } catch (error) {
     refuse('read', file, error as NodeJS.ErrnoException);
+  } finally {
+    endWait();
   }
 }
 
