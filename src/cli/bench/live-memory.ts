@@ -37,12 +37,12 @@ function ownBytes(): number {
   return heapUsed + external;
 }
 
-/** Makes this thread answer the main one. Does not keep the thread alive. */
-export function answerMainThread(): void {
+/** Makes this thread answer the main one, with its own bytes. Does not keep the thread alive. */
+export function answerMainThread(bytes = ownBytes): void {
   const channel = openChannel();
   channel.unref();
   channel.onmessage = ({ data }: { data: Question | Reply }) => {
-    if ('ask' in data) channel.postMessage({ to: data.ask, bytes: ownBytes() } satisfies Reply);
+    if ('ask' in data) channel.postMessage({ to: data.ask, bytes: bytes() } satisfies Reply);
   };
 }
 
