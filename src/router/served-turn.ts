@@ -102,8 +102,9 @@ export class ServedTurn {
     const args = { conversationId: conversation.id, turn: conversation.turns, tokens };
     return [
       ...(routed ? [routeSpan(turnId, routed)] : []),
-      routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
+      // The longer first: a trace draws the other below it.
       routerSpan('turn', turnId, acceptedMs, this.#lastMs, args),
+      routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
     ];
   }
 

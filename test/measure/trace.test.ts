@@ -150,11 +150,19 @@ it('spans on one thread of a trace are separate or nested, and no time is lost',
           const apart = a.ts + a.dur <= b.ts || b.ts + b.dur <= a.ts;
           const within = (x: TraceEvent, y: TraceEvent) => x.ts >= y.ts && x.ts + x.dur <= y.ts + y.dur;
           expect(apart || within(a, b) || within(b, a)).toBe(true);
+          // Viewers nest those that begin at once in the order in which they are written.
+          if (!apart && a.ts === b.ts) expect(a.dur).toBeGreaterThanOrEqual(b.dur);
         }
       }
     }),
     { numRuns: 40 },
   );
+});
+
+it('of spans that begin at once, one that is written after a shorter one has another thread', () => {
+  const spans = [at('accept', atRouter, 0, 2), at('turn', atRouter, 0, 9), at('ttft', atRouter, 0, 5)];
+  const shown = trace(spans).filter(({ ph }) => ph === 'X');
+  expect(shown.map(({ name, tid }) => `${name} ${tid}`)).toEqual(['accept 1', 'turn 2', 'ttft 2']);
 });
 
 it('the Gantt chart of a turn fits 80 columns and shows the times of its stages', () => {

@@ -198,8 +198,8 @@ describe('a served turn', () => {
     });
     turn.addSpan(span('lookup', 105, 120));
     expect(turn.ownSpans().map(({ name, startMs, endMs }) => [name, startMs, endMs])).toEqual([
-      ['ttft', 100, 100],
       ['turn', 100, 0],
+      ['ttft', 100, 100],
     ]);
     turn.add(1, 'a', 130);
     turn.add(2, 'b', 170);
@@ -207,8 +207,8 @@ describe('a served turn', () => {
     turn.addSpan(span('lookup', 125, 130));
     const spans = turn.ownSpans();
     expect(spans.map(({ name, startMs, endMs }) => [name, startMs, endMs])).toEqual([
-      ['ttft', 100, 130],
       ['turn', 100, 170],
+      ['ttft', 100, 130],
     ]);
     expect(spans[0]!.args).toEqual({ conversationId: 'c', turn: 2, tokens: 2 });
     // 15 ms and 5 ms of lookup, and the rest of the stages.

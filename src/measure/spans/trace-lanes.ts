@@ -1,6 +1,6 @@
 /**
- * Maps lanes of a trace to processes and threads. Trace viewers require spans on one thread to be disjoint or nested, so a
- * lane uses as many threads as its spans need.
+ * Maps lanes of a trace to processes and threads. Trace viewers require spans on one thread to be disjoint or nested, and of
+ * those that begin at the same time the longest to be written first. A lane uses as many threads as its spans need.
  */
 import { laneName, type RawSpan } from './spans.ts';
 
@@ -9,9 +9,10 @@ export interface TracePlace {
   tid: number;
 }
 
+/** In the trace's microseconds, as they are written. */
 interface Interval {
-  startMs: number;
-  endMs: number;
+  start: number;
+  end: number;
 }
 
 interface Thread {
@@ -19,7 +20,7 @@ interface Thread {
   /** The spans placed last, in order of arrival. */
   recent: Interval[];
   /** End of the latest span that is no longer in `recent`. */
-  forgottenMs: number;
+  forgotten: number;
 }
 
 const ROUTER = 'router';
@@ -40,9 +41,8 @@ export class TraceLanes {
     this.#announce = announce;
   }
 
-  place(span: RawSpan): TracePlace {
-    const { startMs, endMs, clock } = span;
-    const interval = { startMs, endMs };
+  place(span: RawSpan, interval: Interval): TracePlace {
+    const { clock } = span;
     // A link has modelled spans and host spans: a lane each, whose name says which.
     const key = `${laneName(span)}, ${clock} clock`;
     let lane = this.#lanes.get(key);
@@ -52,7 +52,7 @@ export class TraceLanes {
     }
     let thread = lane.threads.find((each) => fits(each, interval));
     if (!thread) {
-      thread = { tid: ++this.#lastTid, recent: [], forgottenMs: Number.NEGATIVE_INFINITY };
+      thread = { tid: ++this.#lastTid, recent: [], forgotten: Number.NEGATIVE_INFINITY };
       lane.threads.push(thread);
       const more = lane.threads.length > 1 ? ` (${lane.threads.length})` : '';
       const { pid } = lane;
@@ -61,7 +61,7 @@ export class TraceLanes {
     }
     thread.recent.push(interval);
     if (thread.recent.length > LOOK_BACK) {
-      thread.forgottenMs = Math.max(thread.forgottenMs, thread.recent.shift()!.endMs);
+      thread.forgotten = Math.max(thread.forgotten, thread.recent.shift()!.end);
     }
     return { pid: lane.pid, tid: thread.tid };
   }
@@ -82,13 +82,11 @@ export class TraceLanes {
 /** An engine's lanes are grouped, and so are the links. */
 const processOf = ({ engineId, lane }: RawSpan): string => (lane === 'link' ? LINKS : (engineId ?? ROUTER));
 
-function fits({ recent, forgottenMs }: Thread, { startMs, endMs }: Interval): boolean {
-  if (startMs < forgottenMs) return false;
+function fits({ recent, forgotten }: Thread, { start, end }: Interval): boolean {
+  if (start < forgotten) return false;
   return recent.every((other) => {
-    const apart = endMs <= other.startMs || other.endMs <= startMs;
-    const nested =
-      (other.startMs <= startMs && endMs <= other.endMs) ||
-      (startMs <= other.startMs && other.endMs <= endMs);
+    const apart = end <= other.start || other.end <= start;
+    const nested = (other.start <= start && end <= other.end) || (start < other.start && other.end <= end);
     return apart || nested;
   });
 }

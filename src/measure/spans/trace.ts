@@ -41,9 +41,9 @@ export class TraceWriter {
 
   add(span: Span): void {
     const { name, way, startMs, endMs, clock, turns, requestId, requestIds } = span;
-    const place = this.#lanes.place(span);
+    const [ts, end] = [this.#micros(startMs), this.#micros(endMs)];
+    const place = this.#lanes.place(span, { start: ts, end });
     const requests = requestIds?.join(', ') ?? requestId;
-    const ts = this.#micros(startMs);
     const args = {
       ...(requests === null ? {} : { requests }),
       ...(turns.length === 0
@@ -52,7 +52,7 @@ export class TraceWriter {
       ...(way ? { way: wayName(way) } : {}),
       ...span.args,
     };
-    this.#event({ ph: 'X', name, cat: clock, ...place, ts, dur: this.#micros(endMs) - ts, args });
+    this.#event({ ph: 'X', name, cat: clock, ...place, ts, dur: end - ts, args });
     this.#flow(span, place);
     this.#counters(span, place);
   }
