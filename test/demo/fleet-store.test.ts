@@ -24,10 +24,12 @@ describe('a store in the fleet view', () => {
     await expect
       .poll(() => store.innerText())
       .toMatch(/Memory\s+\d+ of 64 blocks.*Folder\s+\d+ of 512 blocks/s);
-    await expect.poll(() => store.innerText()).toMatch(/Found \d+% of [\d,]+ requested blocks; \d+ evicted/);
+    await expect
+      .poll(() => store.innerText())
+      .toMatch(/Found \d+% of [\d,]+ requested blocks; [\d,]+ evicted/);
     await expect
       .poll(() => store.getByRole('row', { name: /^P/ }).innerText())
-      .toMatch(/P\s+[1-9]\d*\s+[1-9]/);
+      .toMatch(/P\s+[1-9][\d,]*\s+[1-9]/);
     const left = (selector: string) =>
       page.locator(selector).evaluate((one) => one.getBoundingClientRect().x);
     const places = await Promise.all(
