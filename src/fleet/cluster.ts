@@ -8,6 +8,7 @@ import type { Mode } from '../config/modes.ts';
 import { unknownSampling } from '../engine/sampling.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
+import type { TimingMode } from '../measure/spans/profile.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
 import type { ConversationHistory } from '../router/conversation.ts';
@@ -148,6 +149,11 @@ export class EngineCluster extends ShownCluster implements Cluster {
       this.#routings.replace(policy, options);
       this.#changing--;
     }
+  }
+
+  override async setTiming(mode: TimingMode | null): Promise<boolean> {
+    this.members.checkOpen();
+    return super.setTiming(mode);
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {

@@ -73,7 +73,7 @@ test('scale() refuses a drain rule of an untyped caller that says no time, and c
   await cluster.close();
 });
 
-test('a closed cluster refuses turns, changes of settings and scaling', async () => {
+test('a closed cluster refuses turns, changes of settings, timing and scaling', async () => {
   const cluster = await started();
   await cluster.close();
   const turn = async () => {
@@ -83,6 +83,7 @@ test('a closed cluster refuses turns, changes of settings and scaling', async ()
   const closed = new RequestError('the cluster is closed: start another');
   await expect(cluster.configure({ recomputeThreshold: 0 })).rejects.toThrow(closed);
   await expect(cluster.setMode('monolithic')).rejects.toThrow(closed);
+  await expect(cluster.setTiming('kernels')).rejects.toThrow(closed);
   await expect(cluster.scale({ prefill: 2 })).rejects.toThrow(closed);
 });
 
