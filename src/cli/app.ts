@@ -37,6 +37,10 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
     ...outputs,
     // Reading must stop at the signal, because nothing else may check it for a long time: a file may be long, or a pipe to
     // which nobody writes.
+    async nextTask() {
+      await world.nextTask();
+      interrupt.signal.throwIfAborted();
+    },
     readTextFile: (path) => orAborted(interrupt.signal, world.readTextFile(path)),
     readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
   };

@@ -80,6 +80,8 @@ export interface CliDeps extends ReportSource {
   now(): number;
   /** Resolves after `ms` milliseconds, or at once if the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Resolves in a later turn of the event loop. Rejects once the user has interrupted the command. */
+  nextTask(): Promise<void>;
   /** An environment variable; null if unset. */
   environment(name: string): string | null;
   /** Calls back at every Ctrl-C and SIGTERM; returns a function that stops listening. */

@@ -100,6 +100,9 @@ function checkTurns(turns: number): void {
 
 const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
 
+/** Conversations generated between two turns of the event loop: some milliseconds' work. */
+const AT_ONCE = 256;
+
 /** Fewest conversations whose numbers of turns are drawn together, if `count` is given. */
 const DRAWN_TOGETHER = 1024;
 
@@ -107,10 +110,33 @@ const DRAWN_TOGETHER = 1024;
  * The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short,
  * and for more than fits in memory.
  */
-export function generateConversations(
+export function generateConversations(spec: GeneratorSpec, options: GenerateOptions): BenchConversation[] {
+  const generating = generate(spec, options);
+  for (;;) {
+    const step = generating.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** As generateConversations. Awaits `nextTask` every now and then, because many conversations take many seconds. */
+export async function generateInTurns(
+  spec: GeneratorSpec,
+  options: GenerateOptions,
+  nextTask: () => Promise<void>,
+): Promise<BenchConversation[]> {
+  const generating = generate(spec, options);
+  for (;;) {
+    const step = generating.next();
+    if (step.done) return step.value;
+    await nextTask();
+  }
+}
+
+/** Yields every now and then. */
+function* generate(
   spec: GeneratorSpec,
   { scale, seed, tokens, count }: GenerateOptions,
-): BenchConversation[] {
+): Generator<void, BenchConversation[]> {
   const random = new Random(seed);
   const contents = new Contents(tokens, seed);
   const scaled = (length: number): number => (length > 0 ? Math.max(1, Math.round(length / scale)) : 0);
@@ -133,8 +159,10 @@ export function generateConversations(
     checkTurns(numTurns);
     const prefixes = sample(prompt_input.prefix_num_tokens, together, random);
     commonIds ??= commonPrefix(prompt_input.common_prefix_num_tokens ?? NO_PREFIX);
-    for (const [i, numMessages] of messages.entries())
+    for (const [i, numMessages] of messages.entries()) {
       conversations.push(conversationOf(numMessages, prefixes[i]!, commonIds));
+      if (conversations.length % AT_ONCE === 0) yield;
+    }
   }
   contents.check();
   return conversations;

@@ -89,6 +89,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     now: () => time++,
     environment: () => null,
     sleep: async () => {},
+    nextTask: async () => {},
     today: () => '2026-01-02T03:04:05.678Z',
     loadAverage: () => 0.5,
     machine: () => ({

@@ -35,6 +35,20 @@ const parsed = (text: string | undefined): SimulationReport =>
   simulationReportSchema.parse(JSON.parse(text!));
 
 describe('kvferry simulate', () => {
+  it.each(['simulate --arrival-rate 5 --arrivals 1000', 'plan --rate 5 --slo-ttft 1s --sample 20000'])(
+    'stops generating a large workload on Ctrl-C: %s',
+    async (argv) => {
+      const world = fakeWorld();
+      let turns = 0;
+      const nextTask = async (): Promise<void> => {
+        turns++;
+        world.interrupt();
+      };
+      expect(await main(argv.split(' '), { ...world.deps, nextTask })).toBe(130);
+      expect(turns).toBe(1);
+    },
+  );
+
   it('serves every mode, names its cost model, and writes the same bytes for the same seed', async () => {
     const argv =
       'w.json --num-clients 3 --costs ./mine.json --threshold 8 --json out.json --html page.html --slo-ttft 300ms';

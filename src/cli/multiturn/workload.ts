@@ -9,7 +9,7 @@ import { parseAnswered, parseMessages } from '../../workload/file.ts';
 import {
   describeGenerator,
   type GeneratorSpec,
-  generateConversations,
+  generateInTurns,
   parseGenerator,
   type TokenSource,
 } from '../../workload/generate.ts';
@@ -18,10 +18,12 @@ import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 
+export type WorkloadDeps = Pick<CliDeps, 'readTextFile' | 'nextTask'>;
+
 /** `asText`: generated tokens are sent as their text. Throws ConfigError. */
 export async function loadWorkload(
   config: RunConfig,
-  deps: Pick<CliDeps, 'readTextFile'>,
+  deps: WorkloadDeps,
   vocabulary: Vocabulary,
   asText: boolean,
 ): Promise<Workload> {
@@ -63,7 +65,7 @@ async function generated(
   spec: GeneratorSpec,
   source: string,
   folder: string,
-  deps: Pick<CliDeps, 'readTextFile'>,
+  deps: WorkloadDeps,
   vocabulary: Vocabulary,
   asText: boolean,
 ): Promise<Workload> {
@@ -84,7 +86,8 @@ async function generated(
   const scale = scaleDivisor(config.scale)!;
   // Additional conversations are generated rather than repeated, because repeats would hit caches.
   const count = config.arrivals ?? undefined;
-  const conversations = generateConversations(spec, { scale, seed: config.seed, tokens, count });
+  const options = { scale, seed: config.seed, tokens, count };
+  const conversations = await generateInTurns(spec, options, deps.nextTask);
   const spelled = asText ? conversations.map((each) => asMessages(each, vocabulary)) : conversations;
   return { source, scale: config.scale, conversations: spelled, generation: describeGenerator(spec) };
 }

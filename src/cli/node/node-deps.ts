@@ -1,6 +1,7 @@
 /** The commands' dependencies on Node: terminal, files, signals, and engines in worker threads. */
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
@@ -60,6 +61,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     },
     now: () => performance.now(),
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
+    nextTask: () => setImmediate(),
     today: () => new Date().toISOString(),
     machine: thisMachine,
     loadAverage,

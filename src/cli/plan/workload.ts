@@ -13,7 +13,7 @@ import { sumOf } from '../../sum.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { loadWorkload } from '../multiturn/workload.ts';
+import { loadWorkload, type WorkloadDeps } from '../multiturn/workload.ts';
 import { asTokens, longestOf, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
 import type { Given } from '../trace/open.ts';
@@ -83,7 +83,8 @@ async function conversations(
   const vocabulary = await deps.backend.tokenizer(config.model);
   // A pipe can be read only once, so texts are kept.
   const texts = new Map<string, Promise<string>>();
-  const files = {
+  const files: WorkloadDeps = {
+    nextTask: deps.nextTask,
     readTextFile(file: string): Promise<string> {
       const text = texts.get(file) ?? deps.readTextFile(file);
       texts.set(file, text);
