@@ -50,7 +50,7 @@ export function runParts(report: Report): DocumentParts {
   const labels = [...(link ? [`${THROTTLED}: ${link.name}`] : []), ...(isStreamed(report) ? [STREAMED] : [])];
   return {
     headline: headline(report),
-    subtitle: `${report.model.name} on ${adapterName(report)}: ${plural(conversations, 'conversation')}, ${plural(runs[0]?.turns.length ?? 0, 'turn')} in each of ${plural(runs.length, 'mode')}.${link ? ` ${THROTTLED}: ${link.name}.` : ''}`,
+    subtitle: `${report.model.name} on ${adapterName(report)}: ${plural(conversations, 'conversation')}, ${plural(runs[0]?.turns.length ?? 0, 'turn')} in each of ${plural(runs.length, 'mode')}.${link ? ` The link is modelled: ${link.name}.` : ''}`,
     incomplete: null,
     labels,
     sections: [

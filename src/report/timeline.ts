@@ -12,6 +12,12 @@ type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 /** `several`: whether there are several conversations, so that a turn's number does not identify it. */
 export function timelineSection(timeline: TurnTimeline, engines: Engines, several: boolean): Section {
   const { mode, ttft_ms, left_out } = timeline;
+  const notes = [
+    ...(timeline.spans.some(({ clock }) => clock === 'modelled')
+      ? ['Pale bars with a dashed edge are modelled, not measured.']
+      : []),
+    ...(left_out > 0 ? [`${plural(left_out, 'shorter span')} omitted.`] : []),
+  ];
   const pulled = timeline.spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
   const which = pulled ? 'the one that pulled the most' : 'the last one, because none pulled KV back';
   return {
@@ -24,7 +30,7 @@ export function timelineSection(timeline: TurnTimeline, engines: Engines, severa
         lanes: lanesOf(timeline, engines),
         endMs: Math.max(ttft_ms, ...timeline.spans.map(({ end_ms }) => end_ms)),
         marks: [{ atMs: ttft_ms, label: 'first token' }],
-        ...(left_out > 0 ? { note: `${plural(left_out, 'shorter span')} omitted.` } : {}),
+        ...(notes.length > 0 ? { note: notes.join(' ') } : {}),
       },
     ],
   };

@@ -83,3 +83,17 @@ it('the timeline names engines by id if a role has several', () => {
     'D host',
   ]);
 });
+
+it('the timeline says how modelled bars are drawn, if there are any, and how many spans are omitted', () => {
+  const noteOf = (clock: 'host' | 'modelled', left_out: number) => {
+    const times = { start_ms: 0, end_ms: 1, bytes: null };
+    const span = { name: 'link', lane: 'link x>y', group: 'handover', clock, ...times } as const;
+    const turn = { mode: 'bidirectional', conversation_id: 'c', turn: 2, ttft_ms: 1 };
+    const [piece] = timelineSection({ ...turn, spans: [span], left_out }, [], false).pieces;
+    return piece?.kind === 'timeline' ? piece.note : null;
+  };
+  const modelled = 'Pale bars with a dashed edge are modelled, not measured.';
+  expect(noteOf('host', 0)).toBeUndefined();
+  expect(noteOf('modelled', 0)).toBe(modelled);
+  expect(noteOf('modelled', 2)).toBe(`${modelled} 2 shorter spans omitted.`);
+});
