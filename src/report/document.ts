@@ -70,6 +70,8 @@ export interface Point {
   y: number;
   low?: number;
   high?: number;
+  /** Nothing is known just before it, so no line leads to it. */
+  apart?: boolean;
 }
 
 export interface CurvePiece {

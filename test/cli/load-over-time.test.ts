@@ -47,6 +47,17 @@ describe('load over time', () => {
     expect(decode!.points.every(({ x, y }) => x > 9 && y === 7)).toBe(true);
   });
 
+  it('has no line through a time in which there was no engine of the role', () => {
+    const before = engine('prefill-0', 'prefill', [4], 3000);
+    const after = engine('prefill-0.2', 'prefill', [8], 6000, 6000);
+    const rest = [0, 1, 2, 3].map((n) => engine(`decode-${n}`, 'decode', [n], 12_000));
+    const [prefill, decode] = waitingOf([before, after, ...rest]);
+    const begins = prefill!.points.filter(({ apart }) => apart);
+    expect(begins.map(({ y }) => y)).toEqual([8]);
+    expect(begins[0]!.x).toBeCloseTo(6, 0);
+    expect(decode!.points.some(({ apart }) => apart)).toBe(false);
+  });
+
   it('has a line of its own for engines that do both', () => {
     const engines = [0, 1, 2, 3].map((n) => engine(`decode-${n}`, 'decode', [n], 12_000));
     const both = (n: number) => ({ ...engine(`both-${n}`, 'decode', [9], 12_000), combined: true });

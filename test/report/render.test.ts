@@ -223,6 +223,17 @@ describe('a rendered report', () => {
     expect(text.match(/^\| \d \|.*/gm)).toEqual(['| 0 | 2.00 |', '| 5 | 1.00 |', '| 9 | 1.00 |']);
   });
 
+  test('draws no line to a point before which nothing is known', () => {
+    const points = [0, 1, 6, 7].map((x) => ({ x, y: x, ...(x === 6 ? { apart: true } : {}) }));
+    const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' } } as const;
+    const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
+    const pieces = [{ ...piece, series: [{ name: 'a', points }] }];
+    const [, line] = /class="line [^>]* d="([^"]*)"/.exec(
+      renderHtml({ ...frame, sections: [{ title: 't', pieces }] }),
+    )!;
+    expect(line!.replace(/[^ML]/g, '')).toBe('MLML');
+  });
+
   test('says whether it is of a benchmark or a replay, and if nothing was measured', () => {
     const report = bench();
     const introOf = () => documentFor(report).sections[0]!.intro;

@@ -19,9 +19,11 @@ export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => n
   const columns = engines.map(({ load }) => averaged(load, of, endMs, CELLS));
   const pointsOf = (some: readonly (readonly (number | null)[])[]): Point[] =>
     Array.from({ length: CELLS }, (_, i) => i).flatMap((i) => {
-      const known = some.flatMap((column) => column[i] ?? []);
+      const known = knownAt(some, i);
       if (known.length === 0) return [];
-      const at = { x: Number((((i + 0.5) * endMs) / CELLS / 1000).toPrecision(4)), y: median(known) };
+      const x = Number((((i + 0.5) * endMs) / CELLS / 1000).toPrecision(4));
+      const apart = i > 0 && knownAt(some, i - 1).length === 0;
+      const at = { x, y: median(known), ...(apart ? { apart } : {}) };
       return [some.length === 1 ? at : { ...at, low: Math.min(...known), high: Math.max(...known) }];
     });
   if (engines.length <= MOST_LINES)
@@ -32,6 +34,9 @@ export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => n
     return [{ name: `${role}, median of ${some.length}`, points: pointsOf(some), band: true }];
   });
 }
+
+const knownAt = (columns: readonly (readonly (number | null)[])[], i: number): number[] =>
+  columns.flatMap((column) => column[i] ?? []);
 
 /** End of the last slice of any engine, in milliseconds. */
 export const endMsOf = (engines: readonly Pick<Engine, 'load'>[]): number =>

@@ -50,7 +50,12 @@ function draw(piece: CurvePiece, canvas: Canvas): Drawing {
       (point) =>
         html`${band ? nothing : whisker(point, x, y, color)}<circle class="${color}" cx="${x(point.x)}" cy="${y(point.y)}" r="${points.length > 40 ? 1.8 : 3}"><title>${name} at ${point.x}: ${formatMs(point.y)}</title></circle>`,
     );
-    return html`${band ? area(points, x, y, color) : nothing}<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${path((piece.x.log ? denser(points) : points).map((point) => [x(point.x), y(point.y)]))}"/>${dots}`;
+    const pieces = connected(points);
+    const areas = band ? pieces.map((some) => area(some, x, y, color)) : nothing;
+    const line = pieces.map((some) =>
+      path((piece.x.log ? denser(some) : some).map((point) => [x(point.x), y(point.y)])),
+    );
+    return html`${areas}<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${line.join('')}"/>${dots}`;
   });
   const keys: Key[] = piece.series.map(({ name }, i) => ({ label: name, className: colors[i]! }));
   if (piece.shade) keys.push({ label: piece.shade.label, className: 'shade' });
@@ -74,6 +79,16 @@ function scaleOf(values: readonly number[], log: boolean, from: number, to: numb
   const max = Math.max(...values, 0);
   if (log && positive.length > 0) return logScale(Math.min(...positive) / 1.1, max * 1.1, from, to);
   return linearScale(max * 1.04, from, to, wanted);
+}
+
+/** The points in groups: between groups there is nothing. */
+function connected(points: readonly Point[]): readonly Point[][] {
+  const groups: Point[][] = [];
+  for (const point of points) {
+    if (groups.length === 0 || point.apart) groups.push([]);
+    groups.at(-1)!.push(point);
+  }
+  return groups;
 }
 
 /** Adds points, so that a straight line between two points is drawn as a curve on a logarithmic axis. */
