@@ -152,7 +152,7 @@ export class PolicyTransport implements ServingTransport {
         this.#net.blocksMoved += batch.length;
         left = left.filter((pair) => !batch.includes(pair));
       }
-      return emptyResult('done', '', 0);
+      return this.#moved('done', '', pairs.length);
     } finally {
       stream.finished();
     }
@@ -180,10 +180,16 @@ export class PolicyTransport implements ServingTransport {
           }
           this.#net.blocksMoved += moved.length;
           gate.finished();
-          resolve(emptyResult(fails ? 'failed' : 'done', fails ? 'the test broke it' : '', 0));
+          resolve(this.#moved(fails ? 'failed' : 'done', fails ? 'the test broke it' : '', moved.length));
         });
       });
     });
+  }
+
+  /** The result of a READ that moved this many blocks, each a number per token. */
+  #moved(outcome: TransferResult['outcome'], message: string, blocks: number): TransferResult {
+    const bytes = blocks * this.identity.blockSize * Float64Array.BYTES_PER_ELEMENT;
+    return { ...emptyResult(outcome, message, 0), bytes, blocks };
   }
 }
 
@@ -210,7 +216,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
   combined = false;
   readonly holds: ReaderHolds;
   readonly store: StoreUse | null;
-  readonly #streams = new Map<string, OutputStream>();
+  readonly #streams: Map<string, OutputStream>;
   /** Outputs on their way to whoever reads the streams. */
   readonly #outbox: RequestOutput[] = [];
   readonly #net: Net;
@@ -230,9 +236,17 @@ export class PolicyNode extends TestEngine implements EngineClient {
     const blockBytes = groups.map(() => 1);
     const identity = { engineId, host, port, compatibilityHash: 'same', blockSize, blockBytes };
     const transport = new PolicyTransport(identity, net);
-    const silent = { onHoldDropped() {}, onPull() {}, onChunk() {}, onStored() {}, onTransfer() {} };
-    const connector = createConnector(settings, { engine: config, transport, clock, ...silent });
+    const streams = new Map<string, OutputStream>();
+    const connector = createConnector(settings, {
+      ...{ engine: config, transport, clock },
+      ...{ onHoldDropped() {}, onPull() {}, onChunk() {}, onStored() {} },
+      onTransfer({ requestId, remote, result }) {
+        const from = remote.engineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers';
+        streams.get(requestId)?.[from].push(result);
+      },
+    });
     super(config, { connector, clock });
+    this.#streams = streams;
     this.#net = net;
     this.#clock = clock;
     this.engineId = engineId;
