@@ -4,7 +4,7 @@ import { answerOf, certaintyOf } from '../../src/cli/plan/words.ts';
 import type { PlanReport } from '../../src/measure/schemas/plan-report.ts';
 
 const planOf = (
-  chosen: { counted: number; counted_ms: number; due?: number; low?: number },
+  chosen: { counted: number; counted_ms: number; due?: number; low?: number; sample?: number },
   ownRate: number | null = null,
 ) =>
   ({
@@ -32,14 +32,15 @@ it('a plan says so if the sampled part of a trace is slower than the trace', () 
   ]);
 });
 
-it('an uncertain plan advises a longer --sample, or --seeds unless it is for a trace', () => {
-  const unsure = { counted: 460, counted_ms: 100_000, low: 0.85 };
-  expect(certaintyOf(planOf(unsure))).toEqual([
-    expect.stringContaining('A longer --sample or more --seeds would narrow it.'),
+it('an uncertain plan advises a larger fleet that is surely enough if it was simulated as long, or a longer --sample', () => {
+  const unsure = planOf({ counted: 460, counted_ms: 100_000, low: 0.85, sample: 800 });
+  const larger = { engines: 4, prefill: 3, decode: 1, low: 0.92, high: 0.99, sample: 800 };
+  const said = (front: object[]) => certaintyOf({ ...unsure, front } as PlanReport);
+  expect(said([larger])).toEqual([
+    expect.stringContaining('with 3 P + 1 D the whole interval meets it (92.0% to 99.0%).'),
   ]);
-  expect(certaintyOf(planOf(unsure, 5))).toEqual([
-    expect.stringContaining('A longer --sample would narrow it.'),
-  ]);
+  for (const front of [[], [{ ...larger, sample: 100 }]])
+    expect(said(front)).toEqual([expect.stringContaining('A longer --sample would narrow it.')]);
 });
 
 it('a plan without a fleet says so if more requests failed than missed either limit', () => {

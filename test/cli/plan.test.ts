@@ -300,15 +300,17 @@ describe('kvferry plan', () => {
     const report = parsed(own.world.files.get('out.json'));
     expect(report.workload).toMatchObject({ source: 't.jsonl', requests: 140, sample: 70 });
     expect(report.workload.own_rate).toBeCloseTo(140 / 8.34, 3);
-    expect(own.world.out()).toContain('the first 70 requests of 140');
+    // The check has eight times as many requests, or all there are.
+    expect([report.chosen!.sample, report.notes]).toEqual([140, []]);
     // At 512 ms each and 16.8 a second 8.6 P are busy; a sample of four seconds gets by with slightly fewer.
     expect(report.chosen!.prefill).toBeGreaterThanOrEqual(8);
-    const slow = await kvferry(`${argv} --sample 70 --rate 5 --config c.json`, {
+    const slow = await kvferry(`${argv} --sample 15 --rate 5 --config c.json`, {
       ...FILES,
       'c.json': '{"seeds":4}',
     });
     const { seeds, chosen: found, notes, commands } = parsed(slow.world.files.get('out.json'));
     const slower = found!;
+    expect(slower.sample).toBe(8 * 15);
     expect(notes).toEqual([
       expect.stringContaining(
         `the first ${slower.with_warm_up} requests of 140 in the trace. The last ${slower.counted} of them count`,

@@ -122,6 +122,7 @@ async function plan(
     const search: Search = {
       ...{ trials, space },
       samples: samplesOf(longestOf(workload)),
+      mostRequests: workload.load.requests,
       onRound: (round) => void rounds.push(round),
     };
     return { search, result: await found(sized, config, search, workload) };

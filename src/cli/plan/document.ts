@@ -95,7 +95,7 @@ function frontSection(report: PlanReport): Section {
 }
 
 const BEST_OF_EACH_SIZE =
-  'The best fleet of each size among those simulated at full length. Fleets that a smaller one matches in every respect are omitted.';
+  'The best fleet of each size. Fleets that a smaller one matches in every respect are omitted. The chosen fleet, and the next smaller or larger one where that was in doubt, were simulated longer.';
 
 /** The last row is the chosen fleet's. */
 function frontOfRates(front: readonly PlanRow[]): string {

@@ -37,7 +37,7 @@ export async function preparePlan(config: RunConfig, deps: CliDeps, given: Given
   };
 }
 
-/** Requests in the longest simulations. */
+/** Requests by which the last candidates are compared. */
 export const longestOf = ({ sample, load }: PlanWorkload): number => Math.min(sample, load.requests);
 
 const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo => ({

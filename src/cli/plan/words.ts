@@ -140,16 +140,17 @@ function fewerArrived(chosen: PlanRow): string[] {
   ];
 }
 
-function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo, workload }: PlanReport): string[] {
+function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanReport): string[] {
   const wanted = slo.attainment;
   const sentences = [];
-  // A trace has its own rate and is not random, so more seeds do not help.
-  const more = workload.own_rate === null ? '--sample or more --seeds' : '--sample';
-  const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
+  // Shorter simulations are surer than they should be.
+  const surer = front.find(
+    ({ engines, low, sample }) => engines > chosen.engines && sample >= chosen.sample && low >= wanted,
+  );
   sentences.push(
     chosen.low >= wanted
       ? `The whole interval meets the requirement.`
-      : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : `. A longer ${more} would narrow it`}.`,
+      : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : '. A longer --sample would narrow it'}.`,
   );
   if (fewer)
     sentences.push(

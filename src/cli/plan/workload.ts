@@ -8,6 +8,7 @@ import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT } from '../../simulate/load/load.ts';
 import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
 import { arrivalRateOf, countsFrom } from '../../simulate/plan/outcome.ts';
+import { CHECK_TIMES } from '../../simulate/plan/space.ts';
 import { MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
 import { sumOf } from '../../sum.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
@@ -21,7 +22,7 @@ import type { Given } from '../trace/open.ts';
 export interface PlanWorkload {
   planned: PlannedSimulation;
   load: PlannedLoad;
-  /** Requests in the longest simulations. */
+  /** Requests by which the last candidates are compared. */
   sample: number;
   source: string;
   scale: string;
@@ -57,9 +58,9 @@ export async function planWorkload(
 }
 
 /**
- * Default size of the longest simulations, in prompt tokens: 533 requests of Mooncake's 12,000 tokens, or 1600 of up to
- * 4,000. Because of the halving rounds a search simulates about 27 times as many requests in total (docs/planning.md),
- * which takes half a minute to two minutes.
+ * Default size of the simulations by which the last candidates are compared, in prompt tokens: 533 requests of Mooncake's
+ * 12,000 tokens, or 1600 of up to 4,000. With the halving rounds and the check of the answer, a search simulates about 40
+ * times as many requests in total (docs/planning.md), which takes half a minute to two minutes.
  */
 const PROMPT_TOKENS = 6_400_000;
 const [FEWEST, MOST] = [400, 1600];
@@ -94,7 +95,7 @@ async function conversations(
   const few = await loadWorkload(config, files, vocabulary, false);
   const turns = sumOf(few.conversations, (each) => each.turns.length);
   const sample = sampleOf(config, promptTokens(few.conversations) / turns);
-  const needed = ((1 + MOST_WARM_UPS) * sample * few.conversations.length) / turns;
+  const needed = ((CHECK_TIMES + MOST_WARM_UPS) * sample * few.conversations.length) / turns;
   const arrivals = Math.max(few.conversations.length, Math.ceil(needed));
   const drawn = await loadWorkload({ ...config, arrivals }, files, vocabulary, false);
   const workload = { ...drawn, conversations: drawn.conversations.map((each) => asTokens(each, vocabulary)) };

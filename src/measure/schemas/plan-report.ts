@@ -69,7 +69,7 @@ export const planReportSchema = z.strictObject({
     source: z.string(),
     scale: z.string(),
     requests: count.describe('Total requests in the workload.'),
-    sample: count.describe('Requests from the beginning that the longest simulations served.'),
+    sample: count.describe('Requests from the beginning by which the last candidates were compared.'),
     own_rate: perSecond.nullable().describe("A trace's own requests per second."),
     sample_own_rate: perSecond.nullable().describe('The same for the sample.'),
   }),
@@ -101,7 +101,9 @@ export const planReportSchema = z.strictObject({
     .describe('The best fleet with one engine less than the chosen one; null: none was tried.'),
   front: z
     .array(planRowSchema)
-    .describe('The best fleet of each size, except those that a smaller one matches in every respect.'),
+    .describe(
+      'The best fleet of each size, except those that a smaller one matches in every respect. Each row as it was simulated longest.',
+    ),
   rounds: z.array(
     z.strictObject({ what: z.string(), sample: count, candidates: count, kept: count, times: count }),
   ),

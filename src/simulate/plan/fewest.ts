@@ -1,7 +1,7 @@
 /**
  * Finds the fewest engines that keep an SLO at a rate. Grows from one P and one D until it is kept, reduces each role,
  * compares policies at that size, grows again if a longer sample does not confirm it, and then tries every near split
- * and good policy with one engine fewer, until none keeps the SLO.
+ * and good policy with one engine fewer, until none keeps the SLO. The answer is checked with far more requests.
  */
 import {
   type Candidate,
@@ -15,6 +15,7 @@ import {
 import { byGoodness, halve, type Round } from './halving.ts';
 import type { Outcome } from './outcome.ts';
 import {
+  checkOf,
   eachOf,
   Front,
   firstPolicy,
@@ -92,15 +93,46 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
     if (!fewer[0]!.met) break;
     known = fewer;
   }
-  const chosen = await withLeastStore(known[0]!, search);
+
+  /** Simulates fleets longer. */
+  const check = async (...outcomes: readonly Outcome[]): Promise<Outcome[]> => {
+    const longer = await trials.runAll(outcomes.map((outcome) => checkOf(outcome, search)));
+    const kept = longer.filter(({ met }) => met).length;
+    onRound({ what: 'checking', sample: longer[0]!.sample, candidates: longer.length, kept });
+    front.checked(longer);
+    return longer;
+  };
+  const isSure = ({ interval }: Outcome): boolean => interval.low >= trials.slo.attainment;
+  const mayDo = ({ interval }: Outcome): boolean => interval.high >= trials.slo.attainment;
+  const enginesNow = (): number => enginesOf(known[0]!.candidate);
+  const withOneFewer = (): Outcome[] => front.ranked(enginesNow() - 1).slice(0, 1);
+  let [checked, fewer] = await check(known[0]!, ...withOneFewer().filter(mayDo));
+  while (checked!.met && fewer?.met) {
+    known = front.ranked(enginesNow() - 1);
+    if (enginesNow() > 2) await nextTo(enginesNow() - 1, known[0]!.candidate, policiesOf(known));
+    [checked, fewer] = await check(known[0]!, ...withOneFewer().filter(mayDo));
+  }
+  while (!checked!.met) {
+    if (enginesNow() === space.maxEngines) return nothing(search, checked!, front.rows);
+    known = await nextTo(enginesNow() + 1, known[0]!.candidate, policiesOf(known));
+    [checked] = await check(known[0]!);
+  }
+  let chosen = known[0]!;
+  const frugal = await withLeastStore(chosen, search);
+  if (frugal !== chosen) {
+    const [longer] = await check(frugal);
+    if (longer!.met) [chosen, checked] = [frugal, longer];
+  }
   front.choose(chosen);
   const others = known.filter((other) => other !== chosen);
-  const engines = enginesOf(chosen.candidate);
-  for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++)
-    await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
+  const engines = enginesNow();
+  for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++) {
+    const [best] = await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
+    if (more === engines + 1 && !isSure(checked!)) await check(best!);
+  }
   const rivals = others.filter((other) => other.met && indistinguishable(chosen, other));
-  const oneFewer = front.ranked(engines - 1)[0] ?? null;
-  return { chosen, closest: null, idle: null, rivals, oneFewer, front: front.rows };
+  const oneFewer = front.best(engines - 1);
+  return { chosen: checked!, closest: null, idle: null, rivals, oneFewer, front: front.rows };
 }
 
 /** The same fleet with the smallest store, or none, that keeps the SLO and cannot be distinguished from the given one. */

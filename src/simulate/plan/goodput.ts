@@ -1,12 +1,13 @@
 /**
  * Finds the highest rate at which a number of engines keeps an SLO. Candidates race: all at a rate that the first one
  * sustains, those that sustain it at twice that, and so on, until half are left. These race again with twice as many
- * requests. The rates of the last ones are bisected.
+ * requests. The rates of the last ones are bisected, and that of the best is checked with far more requests.
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
-import { arrivedAsPlanned, type Outcome, type Slo } from './outcome.ts';
+import { arrivedAsPlanned, type Outcome, type Slo, type Trial } from './outcome.ts';
 import {
+  checkOf,
   eachOf,
   firstPolicy,
   idleOf,
@@ -48,6 +49,8 @@ export interface BestGoodput {
 
 const ROUGHLY = 1.15;
 const CLOSELY = 1.03;
+/** First steps of the rate where it is nearly known. */
+const NEARBY = 1.06;
 /** Candidates whose rates are bisected at full length. */
 const FINALS = 3;
 const MOST_DOUBLINGS = 10;
@@ -67,10 +70,7 @@ export async function bestGoodput(search: Search, engines: number, guess: number
     return ranked([...known.values()], trials.slo)[0]!;
   };
   let best = await compare('P and D', eachOf(splits(engines), [base]), guess);
-  if (!best.best.met) {
-    const idle = await idleOf(search, best.best);
-    return { chosen: null, closest: best.best, idle, rivals: [], front: [] };
-  }
+  if (!best.best.met) return none(search, best.best);
   const near = splitsNear(best.best.candidate, engines, 1);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
   if (routings.length > 1)
@@ -80,8 +80,23 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
   const smaller = await smallerFleets(search, engines, best);
   const rates = smaller.map((fleet) => fleet.best.perSecond);
-  const front = [...smaller.filter((_, i) => rates[i]! > Math.max(0, ...rates.slice(0, i))), best];
-  return { chosen: best, closest: null, idle: null, rivals, front };
+  const chosen = await checkedRate(best, search);
+  if (!chosen.best.met) return none(search, chosen.best);
+  const front = [...smaller.filter((_, i) => rates[i]! > Math.max(0, ...rates.slice(0, i))), chosen];
+  return { chosen, closest: null, idle: null, rivals, front };
+}
+
+async function none(search: Search, closest: Outcome): Promise<BestGoodput> {
+  return { chosen: null, closest, idle: await idleOf(search, closest), rivals: [], front: [] };
+}
+
+/** The rate of the same fleet in longer simulations. */
+async function checkedRate(known: Goodput, search: Search): Promise<Goodput> {
+  const { candidate, perSecond, ...length } = checkOf(known.best, search);
+  if (length.sample === known.best.sample) return known;
+  const found = await goodputOf(candidate, search.trials, length, perSecond, CLOSELY, true, NEARBY);
+  search.onRound({ what: 'checking', sample: length.sample, candidates: 1, kept: 1 });
+  return found;
 }
 
 const ranked = (some: readonly Goodput[], slo: Slo): Goodput[] =>
@@ -103,7 +118,7 @@ async function smallerFleets(
     const prefill = Math.min(fewer - 1, Math.max(1, Math.round(best.candidate.prefill * share)));
     const candidate = { ...policyOf(best.candidate), prefill, decode: fewer - prefill };
     onRound({ what: `${fewer} engines`, sample, candidates: 1, kept: 1 });
-    fleets.push(await goodputOf(candidate, trials, sample, best.perSecond * share, CLOSELY, true));
+    fleets.push(await goodputOf(candidate, trials, { sample }, best.perSecond * share, CLOSELY, true));
   }
   return fleets.filter((fleet) => fleet.best.met);
 }
@@ -147,7 +162,7 @@ async function race(
   for (let round = 0; standing.length > (round < shorter.length ? 2 : FINALS); round++) {
     // If there are more rounds than sample sizes, the longest one takes the rest.
     const sample = shorter[Math.min(round, shorter.length - 1)] ?? samples.at(-1)!;
-    const pivot = await goodputOf(standing[0]!, trials, sample, perSecond, ROUGHLY);
+    const pivot = await goodputOf(standing[0]!, trials, { sample }, perSecond, ROUGHLY);
     const next = await fastest(standing, trials, sample, pivot.best.perSecond);
     onRound({ what, sample, candidates: standing.length, kept: next.standing.length });
     ({ standing, perSecond } = next);
@@ -156,7 +171,7 @@ async function race(
   const finals: Goodput[] = [];
   for (const candidate of standing)
     finals.push(
-      await goodputOf(candidate, trials, sample, finals[0]?.best.perSecond ?? perSecond, CLOSELY, true),
+      await goodputOf(candidate, trials, { sample }, finals[0]?.best.perSecond ?? perSecond, CLOSELY, true),
     );
   onRound({ what, sample, candidates: finals.length, kept: 1 });
   return finals;
@@ -192,33 +207,34 @@ async function fastest(
 }
 
 /**
- * Doubles or halves the rate from a guess, then bisects until the two rates differ by no more than the factor
- * `nearness`. `decides`: the result is reported, so requests must also arrive as often as asked. The guess may then be
- * far off, if shorter samples arrived all at once.
+ * Multiplies or divides the rate from a guess by `step`, and then by more each time, up to 2. Then bisects until the two
+ * rates differ by no more than the factor `nearness`. `decides`: the result is reported, so requests must also arrive as
+ * often as asked. The guess may then be far off, if shorter samples arrived all at once.
  */
 async function goodputOf(
   candidate: Candidate,
   trials: Trials,
-  sample: number,
+  length: Pick<Trial, 'sample' | 'warmUps'>,
   guess: number,
   nearness: number,
   decides = false,
+  step = 2,
 ): Promise<Goodput> {
   const tried = new Map<number, Outcome>();
   const at = async (perSecond: number): Promise<Outcome> => {
-    const found = await trials.run({ candidate, perSecond, sample });
+    const found = await trials.run({ candidate, perSecond, ...length });
     const outcome = decides && !arrivedAsPlanned(found) ? { ...found, met: false } : found;
     tried.set(perSecond, outcome);
     return outcome;
   };
-  const below = (outcome: Outcome): number => {
-    const { perSecond, counted, due } = outcome;
-    return decides && counted > 0 ? Math.min(perSecond / 2, (perSecond * counted) / due) : perSecond / 2;
-  };
+  const below = ({ perSecond, counted, due }: Outcome, factor: number): number =>
+    decides && counted > 0 ? Math.min(perSecond / factor, (perSecond * counted) / due) : perSecond / factor;
   let best = await at(guess);
   let above: Outcome | null = best.met ? null : best;
+  let factor = step;
   for (let i = 0; i < MOST_DOUBLINGS && (above === null || !best.met); i++) {
-    const next = await at(best.met ? best.perSecond * 2 : below(best));
+    const next = await at(best.met ? best.perSecond * factor : below(best, factor));
+    factor = Math.min(2, factor ** 2);
     if (!next.met) above = next;
     if (next.met || !best.met) best = next;
   }

@@ -43,11 +43,27 @@ export async function halve(
     const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
     ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
     const isLast = sample === samples.at(-1);
-    const remaining = isLast ? ranked : ranked.slice(0, Math.max(2, Math.ceil(ranked.length / 2)));
+    const remaining = isLast ? ranked : betterHalf(ranked);
     onRound({ what, sample, candidates: standing.length, kept: isLast ? 1 : remaining.length });
     standing = remaining.map(({ candidate }) => candidate);
   }
   return ranked;
+}
+
+/** Splits into P and D that stay to the end, whatever short simulations say. */
+const SPLITS_KEPT = 3;
+
+/**
+ * The better half, or two. Of each split the best comes first: while a fleet fills, short simulations show what P lacks
+ * but not what D lacks. Up to three splits all stay.
+ */
+function betterHalf(ranked: readonly Outcome[]): Outcome[] {
+  const splitOf = ({ candidate: { prefill, decode } }: Outcome): string => `${prefill} ${decode}`;
+  const bests = [...new Map(ranked.toReversed().map((one) => [splitOf(one), one])).values()];
+  const splits = new Set(bests);
+  const ordered = [...ranked.filter((one) => splits.has(one)), ...ranked.filter((one) => !splits.has(one))];
+  const least = splits.size <= SPLITS_KEPT ? Math.max(2, splits.size) : 2;
+  return ordered.slice(0, Math.max(least, Math.ceil(ranked.length / 2)));
 }
 
 /**

@@ -19,6 +19,8 @@ export interface Trial {
   perSecond: number;
   /** Number of requests, from the beginning of the workload. */
   sample: number;
+  /** Warm-ups to begin with, where it is known how many are needed; absent: none. */
+  warmUps?: number;
 }
 
 export interface Quantiles {
@@ -70,7 +72,8 @@ export const arrivedAsPlanned = ({ counted, due }: Pick<Outcome, 'counted' | 'du
 
 /** Share of the arrival time that is warm-up at least. */
 export const WARM_UP_SHARE = 0.2;
-const BATCHES = 10;
+/** Few, so that each is long beside the time for which a queue remembers: shorter batches differ too little. */
+const BATCHES = 5;
 
 /** Share of the arrival time after which requests count. */
 export const countsFrom = ({ withWarmUp, sample }: Pick<Outcome, 'withWarmUp' | 'sample'>): number =>

@@ -5,7 +5,7 @@ import type { RoutingChoice } from '../../config/routing.ts';
 import { type Candidate, enginesOf, groupsOf, keyOf, type Policy, type Shape } from './candidate.ts';
 import { differenceInterval } from './confidence.ts';
 import { byGoodness, type Round } from './halving.ts';
-import type { Outcome, Slo } from './outcome.ts';
+import { type Outcome, type Slo, type Trial, WARM_UP_SHARE } from './outcome.ts';
 import type { Trials } from './trial.ts';
 
 /** The choices, at least one of each. A search begins with the first of each. */
@@ -26,6 +26,8 @@ export interface Search {
   space: Space;
   /** Requests of each round, rising. */
   samples: readonly number[];
+  /** Most requests of a simulation, those of its warm-up included. */
+  mostRequests: number;
   onRound(round: Round): void;
 }
 
@@ -59,6 +61,25 @@ export function pullPolicies(one: Candidate, { modes, thresholds, placements, st
   return [one, ...others.filter((other) => other.placement === 'pooled' || groupsOf(other) > 1)];
 }
 
+/**
+ * The best of many was lucky too, and a queue near its limit hardly changes within the time by which candidates are
+ * compared. What is answered is therefore simulated with this many times as many requests.
+ */
+export const CHECK_TIMES = 8;
+
+/** A longer simulation of an outcome's fleet, after as long a warm-up; the same one if the load has no more requests. */
+export function checkOf(
+  { candidate, perSecond, sample, withWarmUp }: Outcome,
+  { mostRequests }: Pick<Search, 'mostRequests'>,
+): Trial {
+  const before = withWarmUp - sample;
+  const longer = Math.min(CHECK_TIMES * sample, mostRequests - before);
+  if (longer <= sample) return { candidate, perSecond, sample };
+  // A fifth of the time is a warm-up anyway.
+  const warmUps = before > WARM_UP_SHARE * longer ? before / sample : 0;
+  return { candidate, perSecond, sample: longer, warmUps };
+}
+
 export const policyOf = ({ routing, mode, threshold, placement, storeBytes }: Candidate): Policy => ({
   ...{ routing, mode, threshold, placement, storeBytes },
 });
@@ -66,9 +87,10 @@ export const policyOf = ({ routing, mode, threshold, placement, storeBytes }: Ca
 export const eachOf = (shapes: readonly Shape[], policies: readonly Policy[]): Candidate[] =>
   shapes.flatMap((shape) => policies.map((policy) => ({ ...shape, ...policy })));
 
-/** Outcomes at full length, by number of engines. */
+/** Outcomes at full length, by number of engines, and the longer ones of those that were checked. */
 export class Front {
   readonly #byEngines = new Map<number, Map<string, Outcome>>();
+  readonly #checked = new Map<string, Outcome>();
   readonly #slo: Slo;
   #chosen: Outcome | null = null;
 
@@ -90,20 +112,37 @@ export class Front {
     this.#chosen = outcome;
   }
 
-  /** Outcomes with this many engines, the best first. */
+  checked(outcomes: readonly Outcome[]): void {
+    for (const outcome of outcomes) this.#checked.set(keyOf(outcome.candidate), outcome);
+  }
+
+  /** The best fleet with this many engines, as it was simulated longest; null: none was tried. */
+  best(engines: number): Outcome | null {
+    const [first] = this.ranked(engines);
+    return first ? this.#longest(first) : null;
+  }
+
+  readonly #longest = (outcome: Outcome): Outcome => this.#checked.get(keyOf(outcome.candidate)) ?? outcome;
+
+  /** Outcomes with this many engines, the best first; those that were checked rank by what they showed before. */
   ranked(engines: number): Outcome[] {
     const alike = this.#byEngines.get(engines);
     return alike ? [...alike.values()].toSorted((a, b) => byGoodness(a, b, this.#slo)) : [];
   }
 
-  /** The chosen or best outcome of each number of engines, unless fewer engines beat it. Fewest engines first. */
+  /**
+   * The chosen or best outcome of each number of engines, unless fewer engines beat it under the same arrivals. Fewest
+   * engines first.
+   */
   get rows(): Outcome[] {
     const chosen = this.#chosen;
     const engines = [...this.#byEngines.keys()].toSorted((a, b) => a - b);
     const best = engines.map((n) =>
       chosen && n === enginesOf(chosen.candidate) ? chosen : this.ranked(n)[0]!,
     );
-    return best.filter((row, i) => !best.slice(0, i).some((smaller) => beats(smaller, row)));
+    return best
+      .filter((row, i) => !best.slice(0, i).some((smaller) => beats(smaller, row)))
+      .map(this.#longest);
   }
 }
 

@@ -25,8 +25,8 @@ export interface TrialWorld {
   base: ClusterOptions;
   load: PlannedLoad;
   /**
-   * Requests of the longest simulations. These decide, and wait until the fleet has filled; shorter ones only rank
-   * candidates.
+   * Requests by which the last candidates are compared. Simulations of as many or more decide, and wait until the fleet
+   * has filled; shorter ones only rank candidates.
    */
   longest: number;
   slo: Slo;
@@ -44,27 +44,28 @@ const NEARLY_ALL = 0.8;
 /** A warm-up is this many times as long as conversations stayed without it, since answers take longer in a full fleet. */
 const LONGER_THEN = 1.5;
 
-/** Most samples of warm-up before the one that counts; a longer warm-up is cut short. */
+/** Most warm-ups, each as long as the sample by which candidates are compared; a longer one is cut short. */
 export const MOST_WARM_UPS = 7;
 
 /**
  * Simulates a trial with every seed, in this thread.
  * Where conversations stay long, requests arrive at the full rate only once as many conversations are open as arrive
- * while one stays. A fleet that keeps the SLO before that is simulated again, with a warm-up of as many whole samples
- * as that takes. A fleet that is filling looks like one that falls behind, so it is not judged before its warm-up.
+ * while one stays. A fleet that keeps the SLO before that is simulated again, with as many warm-ups as that takes. A fleet that is filling looks like one that falls behind, so it is not judged before its warm-up.
  */
 export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
   const { load, longest, slo } = world;
-  const sampleMs = (1000 * trial.sample) / trial.perSecond;
-  const isShort = trial.sample < longest;
-  const most = isShort ? 0 : Math.min(MOST_WARM_UPS, Math.floor(load.requests / trial.sample) - 1);
+  const { sample, perSecond } = trial;
+  const isShort = sample < longest;
+  const each = Math.min(sample, longest);
+  const most = isShort ? 0 : Math.min(MOST_WARM_UPS, Math.floor((load.requests - sample) / each));
   let requests = 0;
-  for (let warmUps = 0; ; ) {
+  for (let warmUps = Math.min(trial.warmUps ?? 0, most); ; ) {
     const run = await simulateWarm(trial, warmUps, world);
     requests += run.requests;
     const { outcome } = run;
-    const stays = run.stayMs / sampleMs;
-    const isBrief = NEARLY_ALL * stays <= WARM_UP_SHARE;
+    /** In warm-ups. */
+    const stays = (run.stayMs * perSecond) / (1000 * each);
+    const isBrief = NEARLY_ALL * stays * each <= WARM_UP_SHARE * sample;
     const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && arrivedAsPlanned(outcome));
     const isAttained = outcome.share >= slo.attainment;
     if (isShort && !isUp) return { outcome: { ...outcome, met: isAttained }, requests };
@@ -74,13 +75,14 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
   }
 }
 
-/** `warmUps`: samples before the one that counts. */
 async function simulateWarm(
   trial: Trial,
   warmUps: number,
-  { simulation, base, load, slo }: TrialWorld,
+  { simulation, base, load, slo, longest }: TrialWorld,
 ): Promise<TrialRun & { stayMs: number }> {
-  const withWarmUp = (1 + warmUps) * trial.sample;
+  const before = warmUps * Math.min(trial.sample, longest);
+  const withWarmUp = before + trial.sample;
+  const warmUpShare = before / withWarmUp;
   const { seed, seeds } = simulation;
   const draws = { seed, seeds, countsFrom: countsFrom({ ...trial, withWarmUp }) };
   const sampled = load.sample(withWarmUp, trial.perSecond, draws);
@@ -96,8 +98,8 @@ async function simulateWarm(
     const run = await simulateOnce(plan, simulation, seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
     const { collector } = run;
-    all.stayMs += collector.stayMsSince((warmUps / (1 + warmUps)) * collector.conversations.lastMs);
-    runs.push(countRun(run, slo, warmUps / (1 + warmUps), dueIn));
+    all.stayMs += collector.stayMsSince(warmUpShare * collector.conversations.lastMs);
+    runs.push(countRun(run, slo, warmUpShare, dueIn));
   }
   return {
     outcome: outcomeOf(trial, withWarmUp, runs, slo),
@@ -148,7 +150,8 @@ export class Trials {
   }
 
   run(trial: Trial): Promise<Outcome> {
-    const key = `${keyOf(trial.candidate)} ${trial.perSecond} ${trial.sample}`;
+    const { candidate, perSecond, sample, warmUps = 0 } = trial;
+    const key = [keyOf(candidate), perSecond, sample, warmUps].join(' ');
     const outcome = this.#known.get(key) ?? this.#simulate(trial);
     this.#known.set(key, outcome);
     return outcome;

@@ -2,6 +2,7 @@
 
 import { promisesRun } from '../../../src/cli/simulate/promises-run.ts';
 import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/linear.ts';
+import type { Candidate } from '../../../src/simulate/plan/candidate.ts';
 import { samplesOf } from '../../../src/simulate/plan/halving.ts';
 import {
   conversationLoad,
@@ -9,7 +10,7 @@ import {
   type PlannedLoad,
   traceLoad,
 } from '../../../src/simulate/plan/load.ts';
-import type { Slo, Trial } from '../../../src/simulate/plan/outcome.ts';
+import type { Outcome, Slo, Trial } from '../../../src/simulate/plan/outcome.ts';
 import type { Search, Space } from '../../../src/simulate/plan/space.ts';
 import { simulateTrial, Trials, type TrialWorld } from '../../../src/simulate/plan/trial.ts';
 import { Random } from '../../../src/workload/random.ts';
@@ -128,6 +129,28 @@ export function searchOf(
       ...space,
     },
     samples: samplesOf(sample),
+    mostRequests: load.requests,
     onRound() {},
   };
+}
+
+/** Trials in which it is known what each candidate sustains, requests a second. `unsure`: half of an interval. */
+export function knowing(bears: (candidate: Candidate, sample: number) => number, unsure = 0): Trials {
+  const run = async (trial: Trial): Promise<Outcome> => {
+    const sustained = bears(trial.candidate, trial.sample);
+    const share = Math.min(1, 0.95 * (sustained / trial.perSecond));
+    const good = Math.round(100 * share);
+    return {
+      ...trial,
+      ...{ withWarmUp: trial.sample, share, counted: 1000, due: 1000 },
+      interval: { low: share - unsure, high: share + unsure },
+      batches: Array.from({ length: 10 }, () => ({ counted: 100, good })),
+      missed: { ttft: 1000 - 10 * good, tpot: 0, failed: 0 },
+      ...{ ttftMs: null, tpotMs: null, goodPerSecond: 0, countedMs: 1, verdict: 'STABLE' },
+      busy: { prefill: 0, decode: 0 },
+      met: trial.perSecond <= sustained,
+    };
+  };
+  const runAll = (trials: readonly Trial[]) => Promise.all(trials.map(run));
+  return { slo: { ttftMs: 250, tpotMs: null, attainment: 0.9 }, run, runAll } as Partial<Trials> as Trials;
 }
