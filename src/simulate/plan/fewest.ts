@@ -62,7 +62,9 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
     front.add(await halve(candidates, trials, { what, perSecond, samples, onRound }));
     return front.ranked(enginesOf(candidates[0]!));
   };
-  const grown = await grownBySome(search, perSecond);
+  let grown = await grownBySome(search, perSecond, roughly(samples));
+  // Short simulations have more first turns, whose prompts may be too long for the SLO in any fleet.
+  if (!grown.met) grown = await grownBySome(search, perSecond, longest);
   if (!grown.met) return nothing(search, grown, [grown]);
   const { candidate: shape } = await trim(search, perSecond, grown);
 
@@ -166,9 +168,8 @@ async function nothing(search: Search, closest: Outcome, front: Outcome[]): Prom
 /**
  * Grows with the first policy. If no number of engines keeps the SLO with it, grows with the policy that is then best.
  */
-async function grownBySome(search: Search, perSecond: number): Promise<Outcome> {
-  const { trials, space, samples, onRound } = search;
-  const sample = roughly(samples);
+async function grownBySome(search: Search, perSecond: number, sample: number): Promise<Outcome> {
+  const { trials, space, onRound } = search;
   const grown = await grow(search, perSecond, { from: ONE_EACH, policy: firstPolicy(space), sample });
   if (grown.met) return grown;
   const { candidate } = grown;

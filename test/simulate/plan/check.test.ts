@@ -89,3 +89,9 @@ it('the best split stays in the running though short simulations, in which nothi
   expect(counts(best!)).toEqual([1, 3]);
   expect(others).toHaveLength(2);
 });
+
+it('that short simulations never keep the SLO is no answer yet', async () => {
+  const trials = knowing(({ prefill }, sample) => (sample < 400 ? 0 : 10 * prefill));
+  const { chosen } = await fewestEngines({ ...searchOf(evenTrace(400, 10), slo), trials }, 30);
+  expect(counts(chosen)).toEqual([3, 1]);
+});
