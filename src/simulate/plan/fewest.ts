@@ -211,7 +211,9 @@ async function grow(
     const hurried = Math.max(outcome.busy.prefill, outcome.busy.decode) > UNHURRIED;
     vain = gained || hurried ? 0 : vain + 1;
     if (best === null || byGoodness(outcome, best, trials.slo) < 0) best = outcome;
-    role = gained || hurried || role === null ? lacking(outcome) : other(role);
+    // D is busy whenever it decodes at all, so where more D gained nothing, P may lack engines.
+    if (gained || role === null || (hurried && role === 'prefill')) role = lacking(outcome);
+    else role = other(role);
     const larger = enlarged(shape, role, space.maxEngines) ?? enlarged(shape, other(role), space.maxEngines);
     if (!larger || vain >= VAIN) return best;
     shape = larger;
