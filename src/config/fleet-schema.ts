@@ -23,8 +23,8 @@ const oneEngine = z.strictObject({
 });
 export type FleetEngine = z.infer<typeof oneEngine>;
 
-/** Per role. Each engine is a thread with a device. */
-const MOST_ENGINES = 64;
+/** Of a role in a roleset. Real engines have a lower limit: checkThreads() in src/fleet/seats.ts. */
+export const MOST_ENGINES = 1024;
 
 const wantedEngines = `a number of engines up to ${MOST_ENGINES}, or a list with an object each, such as [{"blocks": 64}]`;
 
@@ -92,11 +92,11 @@ const engineCount = () =>
 
 export const fleet = {
   prefill: engineCount().meta({
-    description: 'Number of prefill engines. Each runs in its own thread with its own device.',
+    description: 'Number of prefill engines. A real one runs in its own thread with its own device.',
     value: 'N',
   }),
   decode: engineCount().meta({
-    description: 'Number of decode engines. Each runs in its own thread with its own device.',
+    description: 'Number of decode engines. A real one runs in its own thread with its own device.',
     value: 'N',
   }),
   fleet: z.preprocess(parsedJson, fleetFileSchema.nullable()).default(null).meta({

@@ -5,7 +5,7 @@ import { PLACEMENTS } from './fleet-schema.ts';
 
 const wantedAttainment = "a share of requests above 0% and up to 100%, such as '90%'";
 
-/** At least one P and one D; at most 64 of each, as in a fleet. */
+/** At least one P and one D. With more, the search takes too long. */
 const engineBound = () => wholeNumber('a whole number of engines from 2 to 128', { min: 2, max: 128 });
 
 export const planning = {

@@ -1,7 +1,7 @@
 /** The seats of a fleet: their roles, rolesets and own settings, and the links between them. */
 
 import { didYouMean } from '../config/fields.ts';
-import type { FleetEngine, FleetFile } from '../config/fleet-schema.ts';
+import { type FleetEngine, type FleetFile, MOST_ENGINES } from '../config/fleet-schema.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineRole } from '../router/engine-client.ts';
@@ -99,6 +99,20 @@ export function withoutSeat(fleet: FleetOptions, name: string): FleetOptions {
 export function fleetOf(config: Pick<RunConfig, 'fleet' | 'prefill' | 'decode'>): FleetOptions {
   const { fleet, prefill, decode } = config;
   return fleet ? fleetFromFile(fleet) : plainFleet({ prefill, decode });
+}
+
+/** Each real engine is a thread and a device: more of a role start on no machine. */
+const MOST_THREADS = 64;
+
+/** Throws ConfigError if this machine cannot have so many engines. */
+export function checkThreads(seats: readonly Pick<Seat, 'role'>[]): void {
+  for (const role of ['prefill', 'decode'] as const) {
+    const count = seats.filter((seat) => seat.role === role).length;
+    if (count > MOST_THREADS)
+      wrong(
+        `${count} engines would ${role}: each is a thread and a device, so wanted at most ${MOST_THREADS}; kvferry simulate takes up to ${MOST_ENGINES}`,
+      );
+  }
 }
 
 type Kind = 'prefill' | 'decode' | 'both';

@@ -10,7 +10,7 @@ import type { EnginePool } from './engine-pool.ts';
 import type { ClusterHooks } from './hooks.ts';
 import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-needs.ts';
 import { engineSpecs } from './options.ts';
-import { type Seat, withSeat } from './seats.ts';
+import { checkThreads, type Seat, withSeat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import { startThreads } from './thread-pool.ts';
@@ -39,6 +39,7 @@ export async function startParts(
   { wire, client = (engine) => engine }: ClusterHooks,
 ): Promise<ClusterParts> {
   const begun = clock.now();
+  checkThreads(engineSpecs(options));
   const files = await platform.openModel(options.model);
   const architecture = await loadArchitecture(options.model, files);
   const free = platform.freeMemory();

@@ -535,7 +535,7 @@ describe('a fleet', () => {
       ['--fleet', 'short.json', '--turns', '3'],
       'the prompt of turn 3 has 512 tokens, and no roleset of --fleet takes it (roleset-0 0 to 511, roleset-1 513 to any)',
     ],
-    [['--prefill', '0'], "--prefill is '0': wanted a whole number of engines from 1 to 64"],
+    [['--prefill', '0'], "--prefill is '0': wanted a whole number of engines from 1 to 1024"],
     [['--mode-of-fleet', 'poled'], 'wanted one of pooled, replica (did you mean pooled?)'],
   ])('given by %j is refused with one sentence before anything starts', async (args, expected) => {
     const files = {

@@ -4,7 +4,7 @@ import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, checkRoom, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
-import { linkBetween, withoutSeat, withSeat } from '../../src/fleet/seats.ts';
+import { checkThreads, linkBetween, withoutSeat, withSeat } from '../../src/fleet/seats.ts';
 import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 
@@ -22,6 +22,17 @@ test('a length beyond the model is refused by the name that the user wrote', () 
   expect(() => clusterOptions(config, nano, true)).toThrow('--max-model-len is 1000000, but nano goes up to');
   const quoted = (key: string) => `'${key}'`;
   expect(() => clusterOptions(config, nano, true, quoted)).toThrow("'maxModelLen' is 1000000, but nano");
+});
+
+test('a fleet may have 1,024 engines of a role, but only 64 can be threads', () => {
+  const seats = (prefill: number, decode: number) => engineSpecs(options({ prefill, decode }));
+  expect(seats(1024, 65)).toHaveLength(1089);
+  expect(() => checkThreads(seats(1024, 1))).toThrow(ConfigError);
+  expect(() => checkThreads(seats(1024, 1))).toThrow(
+    '1024 engines would prefill: each is a thread and a device, so wanted at most 64; kvferry simulate takes up to 1024',
+  );
+  expect(() => checkThreads(seats(1, 65))).toThrow('65 engines would decode');
+  checkThreads(seats(64, 64));
 });
 
 test('a fleet given by counts has P before D, each with its own port', () => {
@@ -204,7 +215,7 @@ describe('an invalid fleet', () => {
     const fleet = { rolesets: [{ prefill: 1, decode: 1 }] };
     expect(() => options({ fleet, decode: 2 })).toThrow("'fleet' and 'decode' are both given");
     expect(() => options({ prefill: 0 })).toThrow(
-      "'prefill' is 0: wanted a whole number of engines from 1 to 64",
+      "'prefill' is 0: wanted a whole number of engines from 1 to 1024",
     );
     expect(() => options({ fleet: 'two' })).toThrow(/'fleet' is 'two': wanted an object with rolesets/);
   });
