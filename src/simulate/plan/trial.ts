@@ -50,7 +50,8 @@ export const MOST_WARM_UPS = 7;
 /**
  * Simulates a trial with every seed, in this thread.
  * Where conversations stay long, requests arrive at the full rate only once as many conversations are open as arrive
- * while one stays. A fleet that keeps the SLO before that is simulated again, with as many warm-ups as that takes. A fleet that is filling looks like one that falls behind, so it is not judged before its warm-up.
+ * while one stays. A fleet that keeps the SLO before that is simulated again, with as many warm-ups as that takes. A
+ * fleet that is filling looks like one that falls behind, so it is not judged before its warm-up.
  */
 export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
   const { load, longest, slo } = world;

@@ -4,8 +4,9 @@ import type { Candidate } from '../../../src/simulate/plan/candidate.ts';
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve } from '../../../src/simulate/plan/halving.ts';
-import type { Outcome } from '../../../src/simulate/plan/outcome.ts';
+import type { Outcome, Trial } from '../../../src/simulate/plan/outcome.ts';
 import { checkOf, type Search } from '../../../src/simulate/plan/space.ts';
+import type { Trials } from '../../../src/simulate/plan/trial.ts';
 import { evenTrace, knowing, roundRobin, searchOf } from './planned.ts';
 
 const slo = { ttftMs: 250, tpotMs: null, attainment: 0.9 };
@@ -93,5 +94,17 @@ it('the best split stays in the running though short simulations, in which nothi
 it('that short simulations never keep the SLO is no answer yet', async () => {
   const trials = knowing(({ prefill }, sample) => (sample < 400 ? 0 : 10 * prefill));
   const { chosen } = await fewestEngines({ ...searchOf(evenTrace(400, 10), slo), trials }, 30);
+  expect(counts(chosen)).toEqual([3, 1]);
+});
+
+it('P grows where more D gained nothing, though D is always busy', async () => {
+  const { slo, run } = knowing(({ prefill }) => 10 * prefill);
+  const busy = async (trial: Trial): Promise<Outcome> => ({
+    ...(await run(trial)),
+    busy: { prefill: 0.3, decode: 1 },
+  });
+  const runAll = (all: readonly Trial[]) => Promise.all(all.map(busy));
+  const trials = { slo, run: busy, runAll } as Partial<Trials> as Trials;
+  const { chosen } = await fewestEngines({ ...searchOf(evenTrace(60, 10), slo), trials }, 30);
   expect(counts(chosen)).toEqual([3, 1]);
 });
