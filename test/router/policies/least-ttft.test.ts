@@ -151,6 +151,23 @@ describe('least-ttft', () => {
     expect(before).toBeCloseTo(200, 9);
   });
 
+  test('takes a P that is done later if its link is faster by more than that', () => {
+    const policy = leastTtft();
+    for (let i = 0; i < 20; i++) {
+      for (const [from, ms] of [
+        ['p0', 400],
+        ['p1', 50],
+      ] as const) {
+        const number = sent(policy, from, 'd0');
+        policy.observe?.({ kind: 'moved', number, from, to: 'd0', bytes: 100 * 1024, ms });
+        policy.observe?.(ended(number));
+      }
+    }
+    const by = (p0: number) => chosen(policy, P, [view('d0')], { cachedTokens: cached({ p0 }) });
+    expect([by(0), by(20), by(99)]).toEqual(['p1 d0', 'p1 d0', 'p1 d0']);
+    expect(chosen(policy, P, [view('d1')], { cachedTokens: cached({ p0: 20 }) })).toBe('p0 d1');
+  });
+
   test('learns the time of prefills from measured ones', () => {
     const policy = leastTtft();
     for (let i = 0; i < 40; i++) {
