@@ -109,8 +109,8 @@ export function checkThreads(seats: readonly Pick<Seat, 'role'>[]): void {
   for (const role of ['prefill', 'decode'] as const) {
     const count = seats.filter((seat) => seat.role === role).length;
     if (count > MOST_THREADS)
-      wrong(
-        `${count} engines would ${role}: each is a thread and a device, so wanted at most ${MOST_THREADS}; kvferry simulate takes up to ${MOST_ENGINES}`,
+      throw new ConfigError(
+        `${count} engines would ${role}, and each is a thread with a device: wanted at most ${MOST_THREADS}; kvferry simulate takes up to ${MOST_ENGINES}`,
       );
   }
 }

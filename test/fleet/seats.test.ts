@@ -29,7 +29,7 @@ test('a fleet may have 1,024 engines of a role, but only 64 can be threads', () 
   expect(seats(1024, 65)).toHaveLength(1089);
   expect(() => checkThreads(seats(1024, 1))).toThrow(ConfigError);
   expect(() => checkThreads(seats(1024, 1))).toThrow(
-    '1024 engines would prefill: each is a thread and a device, so wanted at most 64; kvferry simulate takes up to 1024',
+    '1024 engines would prefill, and each is a thread with a device: wanted at most 64; kvferry simulate takes up to 1024',
   );
   expect(() => checkThreads(seats(1, 65))).toThrow('65 engines would decode');
   checkThreads(seats(64, 64));
