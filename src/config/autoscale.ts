@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
 import { flag, oneOf, time, wholeNumber } from './fields.ts';
+import { MOST_REAL_ENGINES } from './fleet-schema.ts';
 
 /** All autoscaling rules. src/router/autoscale/registry.ts maps each name to its implementation. */
 export const AUTOSCALERS = ['aibrix-apa', 'aibrix-kpa', 'k8s-hpa', 'dynamo-sla'] as const;
@@ -12,7 +13,7 @@ export const DRAINS = ['wait', 'migrate', 'drop'] as const;
 export type Drain = (typeof DRAINS)[number];
 
 const bound = (which: string, what: string, fallback: number) =>
-  wholeNumber('a whole number of engines from 1 to 64', { min: 1, max: 64 })
+  wholeNumber(`a whole number of engines from 1 to ${MOST_REAL_ENGINES}`, { min: 1, max: MOST_REAL_ENGINES })
     .default(fallback)
     .meta({ description: `${which} ${what} engines under --autoscale.`, value: 'N' });
 

@@ -23,8 +23,10 @@ const oneEngine = z.strictObject({
 });
 export type FleetEngine = z.infer<typeof oneEngine>;
 
-/** Of a role in a roleset. Real engines have a lower limit: checkThreads() in src/fleet/seats.ts. */
+/** Of a role in a roleset. */
 export const MOST_ENGINES = 1024;
+/** Of a role where engines are real, since each is a thread with a device. Autoscalers and plans go up to it too. */
+export const MOST_REAL_ENGINES = 64;
 
 const wantedEngines = `a number of engines up to ${MOST_ENGINES}, or a list with an object each, such as [{"blocks": 64}]`;
 

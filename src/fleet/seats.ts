@@ -1,7 +1,7 @@
 /** The seats of a fleet: their roles, rolesets and own settings, and the links between them. */
 
 import { didYouMean } from '../config/fields.ts';
-import { type FleetEngine, type FleetFile, MOST_ENGINES } from '../config/fleet-schema.ts';
+import { type FleetEngine, type FleetFile, MOST_ENGINES, MOST_REAL_ENGINES } from '../config/fleet-schema.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineRole } from '../router/engine-client.ts';
@@ -101,16 +101,13 @@ export function fleetOf(config: Pick<RunConfig, 'fleet' | 'prefill' | 'decode'>)
   return fleet ? fleetFromFile(fleet) : plainFleet({ prefill, decode });
 }
 
-/** Each real engine is a thread and a device: more of a role start on no machine. */
-const MOST_THREADS = 64;
-
 /** Throws ConfigError if this machine cannot have so many engines. */
 export function checkThreads(seats: readonly Pick<Seat, 'role'>[]): void {
   for (const role of ['prefill', 'decode'] as const) {
     const count = seats.filter((seat) => seat.role === role).length;
-    if (count > MOST_THREADS)
+    if (count > MOST_REAL_ENGINES)
       throw new ConfigError(
-        `${count} engines would ${role}, and each is a thread with a device: wanted at most ${MOST_THREADS}; kvferry simulate takes up to ${MOST_ENGINES}`,
+        `${count} engines would ${role}, and each is a thread with a device: wanted at most ${MOST_REAL_ENGINES}; kvferry simulate takes up to ${MOST_ENGINES}`,
       );
   }
 }

@@ -1,4 +1,5 @@
 /** Decides which engines join and which leave to reach a target. Pure. */
+import { MOST_REAL_ENGINES } from '../../config/fleet-schema.ts';
 import { RequestError } from '../../errors.ts';
 import type { EngineRole } from '../engine-client.ts';
 
@@ -31,9 +32,6 @@ export interface ScalePlan {
   /** Names of seats. */
   remove: readonly string[];
 }
-
-/** Limit per role, since each engine is a thread and a device. */
-const MOST_OF_A_ROLE = 64;
 
 const ROLES = ['prefill', 'decode'] as const;
 
@@ -78,11 +76,11 @@ function rolesetOf({ roleset }: ScaleTarget, engines: readonly Scalable[]): stri
 }
 
 function checkCount(role: EngineRole, want: number): void {
-  if (Number.isInteger(want) && want >= 1 && want <= MOST_OF_A_ROLE) return;
+  if (Number.isInteger(want) && want >= 1 && want <= MOST_REAL_ENGINES) return;
   const what = role === 'prefill' ? 'P' : 'D';
   const why = want < 1 ? `without a ${what} nothing is served` : `each ${what} is a thread and a device`;
   throw new RequestError(
-    `cannot scale ${role} to ${want}: ${why}; give a whole number from 1 to ${MOST_OF_A_ROLE}, nothing was changed`,
+    `cannot scale ${role} to ${want}: ${why}; give a whole number from 1 to ${MOST_REAL_ENGINES}, nothing was changed`,
   );
 }
 

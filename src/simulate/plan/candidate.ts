@@ -1,7 +1,12 @@
 /** A candidate fleet: how many P and D, how they are grouped, which policy routes, and what is pulled back or stored. */
 
 import { usesStore } from '../../config/connectors.ts';
-import { type FleetFile, fleetFileSchema, type PlacementMode } from '../../config/fleet-schema.ts';
+import {
+  type FleetFile,
+  fleetFileSchema,
+  MOST_REAL_ENGINES,
+  type PlacementMode,
+} from '../../config/fleet-schema.ts';
 import type { ConnectorConfig } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
@@ -25,9 +30,6 @@ export interface Policy {
 }
 
 export type Candidate = Shape & Policy;
-
-/** Most engines of a role in a fleet. */
-export const MOST_OF_A_ROLE = 64;
 
 export const enginesOf = ({ prefill, decode }: Shape): number => prefill + decode;
 
@@ -83,8 +85,8 @@ const withoutStore = (connector: ConnectorConfig): ConnectorConfig =>
 
 /** All splits of this many engines into P and D, fewest P first. */
 export function splitsOf(engines: number): Shape[] {
-  const least = Math.max(1, engines - MOST_OF_A_ROLE);
-  const most = Math.min(engines - 1, MOST_OF_A_ROLE);
+  const least = Math.max(1, engines - MOST_REAL_ENGINES);
+  const most = Math.min(engines - 1, MOST_REAL_ENGINES);
   return Array.from({ length: most - least + 1 }, (_, i) => ({
     prefill: least + i,
     decode: engines - least - i,

@@ -3,15 +3,8 @@
  * compares policies at that size, grows again if a longer sample does not confirm it, and then tries every near split
  * and good policy with one engine fewer, until none keeps the SLO. The answer is checked with far more requests.
  */
-import {
-  type Candidate,
-  distinct,
-  enginesOf,
-  MOST_OF_A_ROLE,
-  type Policy,
-  type Shape,
-  splitsNear,
-} from './candidate.ts';
+import { MOST_REAL_ENGINES } from '../../config/fleet-schema.ts';
+import { type Candidate, distinct, enginesOf, type Policy, type Shape, splitsNear } from './candidate.ts';
 import { byGoodness, halve, type Round } from './halving.ts';
 import type { Outcome } from './outcome.ts';
 import {
@@ -231,7 +224,7 @@ function lacking({ missed, busy }: Outcome): keyof Shape {
 
 /** Returns null if the fleet may not be larger. */
 function enlarged(shape: Shape, role: keyof Shape, maxEngines: number): Shape | null {
-  const room = Math.min(MOST_OF_A_ROLE, maxEngines - shape[other(role)]);
+  const room = Math.min(MOST_REAL_ENGINES, maxEngines - shape[other(role)]);
   const engines = Math.min(room, 2 * shape[role]);
   return engines > shape[role] ? { ...shape, [role]: engines } : null;
 }

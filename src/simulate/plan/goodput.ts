@@ -94,7 +94,8 @@ async function none(search: Search, closest: Outcome): Promise<BestGoodput> {
 async function checkedRate(known: Goodput, search: Search): Promise<Goodput> {
   const { candidate, perSecond, ...length } = checkOf(known.best, search);
   if (length.sample === known.best.sample) return known;
-  const found = await goodputOf(candidate, search.trials, length, perSecond, CLOSELY, true, NEARBY);
+  const from = { guess: perSecond, step: NEARBY };
+  const found = await goodputOf(candidate, search.trials, length, { ...from, ...REPORTED });
   search.onRound({ what: 'checking', sample: length.sample, candidates: 1, kept: 1 });
   return found;
 }
@@ -118,7 +119,8 @@ async function smallerFleets(
     const prefill = Math.min(fewer - 1, Math.max(1, Math.round(best.candidate.prefill * share)));
     const candidate = { ...policyOf(best.candidate), prefill, decode: fewer - prefill };
     onRound({ what: `${fewer} engines`, sample, candidates: 1, kept: 1 });
-    fleets.push(await goodputOf(candidate, trials, { sample }, best.perSecond * share, CLOSELY, true));
+    const guess = best.perSecond * share;
+    fleets.push(await goodputOf(candidate, trials, { sample }, { guess, ...REPORTED }));
   }
   return fleets.filter((fleet) => fleet.best.met);
 }
@@ -162,17 +164,17 @@ async function race(
   for (let round = 0; standing.length > (round < shorter.length ? 2 : FINALS); round++) {
     // If there are more rounds than sample sizes, the longest one takes the rest.
     const sample = shorter[Math.min(round, shorter.length - 1)] ?? samples.at(-1)!;
-    const pivot = await goodputOf(standing[0]!, trials, { sample }, perSecond, ROUGHLY);
+    const pivot = await goodputOf(standing[0]!, trials, { sample }, { guess: perSecond, nearness: ROUGHLY });
     const next = await fastest(standing, trials, sample, pivot.best.perSecond);
     onRound({ what, sample, candidates: standing.length, kept: next.standing.length });
     ({ standing, perSecond } = next);
   }
   const sample = samples.at(-1)!;
   const finals: Goodput[] = [];
-  for (const candidate of standing)
-    finals.push(
-      await goodputOf(candidate, trials, { sample }, finals[0]?.best.perSecond ?? perSecond, CLOSELY, true),
-    );
+  for (const candidate of standing) {
+    const guess = finals[0]?.best.perSecond ?? perSecond;
+    finals.push(await goodputOf(candidate, trials, { sample }, { guess, ...REPORTED }));
+  }
   onRound({ what, sample, candidates: finals.length, kept: 1 });
   return finals;
 }
@@ -206,19 +208,25 @@ async function fastest(
   }
 }
 
-/**
- * Multiplies or divides the rate from a guess by `step`, and then by more each time, up to 2. Then bisects until the two
- * rates differ by no more than the factor `nearness`. `decides`: the result is reported, so requests must also arrive as
- * often as asked. The guess may then be far off, if shorter samples arrived all at once.
- */
+interface RateSearch {
+  /** The rate to begin with. May be far off, if shorter samples arrived all at once. */
+  guess: number;
+  /** First factor by which the rate changes; it grows to 2. Default: 2. */
+  step?: number;
+  /** The search ends when a rate that is sustained and one that is not differ by no more than this factor. */
+  nearness: number;
+  /** The result is reported, so requests must also arrive as often as asked. */
+  decides?: boolean;
+}
+
+const REPORTED = { nearness: CLOSELY, decides: true };
+
+/** Multiplies or divides the rate until one is sustained and one is not, then bisects. */
 async function goodputOf(
   candidate: Candidate,
   trials: Trials,
   length: Pick<Trial, 'sample' | 'warmUps'>,
-  guess: number,
-  nearness: number,
-  decides = false,
-  step = 2,
+  { guess, step = 2, nearness, decides = false }: RateSearch,
 ): Promise<Goodput> {
   const tried = new Map<number, Outcome>();
   const at = async (perSecond: number): Promise<Outcome> => {

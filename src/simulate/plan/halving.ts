@@ -59,10 +59,9 @@ const SPLITS_KEPT = 3;
  */
 function betterHalf(ranked: readonly Outcome[]): Outcome[] {
   const splitOf = ({ candidate: { prefill, decode } }: Outcome): string => `${prefill} ${decode}`;
-  const bests = [...new Map(ranked.toReversed().map((one) => [splitOf(one), one])).values()];
-  const splits = new Set(bests);
-  const ordered = [...ranked.filter((one) => splits.has(one)), ...ranked.filter((one) => !splits.has(one))];
-  const least = splits.size <= SPLITS_KEPT ? Math.max(2, splits.size) : 2;
+  const bests = new Set(new Map(ranked.toReversed().map((one) => [splitOf(one), one])).values());
+  const ordered = [...ranked.filter((one) => bests.has(one)), ...ranked.filter((one) => !bests.has(one))];
+  const least = bests.size <= SPLITS_KEPT ? Math.max(2, bests.size) : 2;
   return ordered.slice(0, Math.max(least, Math.ceil(ranked.length / 2)));
 }
 
