@@ -269,7 +269,7 @@ async function searched(
     goodput: chosen && goodputReport(chosen),
     closest: closest && rowOf(closest),
     idle: idle && rowOf(idle),
-    not_told_apart: rivals.map(({ best }) => rowOf(best)),
+    not_told_apart: rivals.map(rowOf),
     one_fewer: null,
     front: front.map(({ best }) => rowOf(best)),
   };

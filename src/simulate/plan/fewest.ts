@@ -185,11 +185,23 @@ interface Growth {
   sample: number;
 }
 
-/** Doubles the role that is lacking until the SLO is kept. Returns the last outcome, or the best if none keeps it. */
-async function grow(
+/**
+ * Doubles the role that is lacking until the SLO is kept. Returns the last outcome, or the best if none keeps it. D is
+ * busy whenever it decodes at all, so it may seem to lack engines where P does: if nothing keeps the SLO, grows again,
+ * with more P wherever more D gained nothing.
+ */
+async function grow(search: Search, perSecond: number, growth: Growth): Promise<Outcome> {
+  const grown = await growOnce(search, perSecond, growth, false);
+  if (grown.met) return grown;
+  const again = await growOnce(search, perSecond, growth, true);
+  return byGoodness(again, grown, search.trials.slo) < 0 ? again : grown;
+}
+
+async function growOnce(
   { trials, space, onRound }: Search,
   perSecond: number,
   { from, policy, sample }: Growth,
+  doubtsD: boolean,
 ): Promise<Outcome> {
   let shape: Shape = { prefill: from.prefill, decode: from.decode };
   let best: Outcome | null = null;
@@ -204,9 +216,8 @@ async function grow(
     const hurried = Math.max(outcome.busy.prefill, outcome.busy.decode) > UNHURRIED;
     vain = gained || hurried ? 0 : vain + 1;
     if (best === null || byGoodness(outcome, best, trials.slo) < 0) best = outcome;
-    // D is busy whenever it decodes at all, so where more D gained nothing, P may lack engines.
-    if (gained || role === null || (hurried && role === 'prefill')) role = lacking(outcome);
-    else role = other(role);
+    const believes: boolean = hurried && !(doubtsD && role === 'decode');
+    role = gained || believes || role === null ? lacking(outcome) : other(role);
     const larger = enlarged(shape, role, space.maxEngines) ?? enlarged(shape, other(role), space.maxEngines);
     if (!larger || vain >= VAIN) return best;
     shape = larger;

@@ -39,11 +39,9 @@ export interface BestGoodput {
   closest: Outcome | null;
   /** The closest one with almost no load. */
   idle: Outcome | null;
-  rivals: Goodput[];
-  /**
-   * The best of each number of engines, unless fewer sustain as much. Fleets below the given size are simulated for a
-   * shorter time.
-   */
+  /** At the chosen rate, other fleets that may keep the SLO too and cannot be distinguished from the chosen one. */
+  rivals: Outcome[];
+  /** The best of each number of engines, unless fewer sustain as much. Only the chosen fleet was checked. */
   front: Goodput[];
 }
 
@@ -65,11 +63,19 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   const base = firstPolicy(space);
   // Candidates bisected at full length stay in the running, whatever a short round says.
   const known = new Map<string, Goodput>();
-  const compare = async (what: string, candidates: readonly Candidate[], from: number): Promise<Goodput> => {
-    for (const one of await race(what, candidates, search, from)) known.set(keyOf(one.best.candidate), one);
+  const compare = async (
+    what: string,
+    candidates: readonly Candidate[],
+    from: number,
+    samples = search.samples,
+  ): Promise<Goodput> => {
+    const racing = await race(what, candidates, { ...search, samples }, from);
+    for (const one of racing) known.set(keyOf(one.best.candidate), one);
     return ranked([...known.values()], trials.slo)[0]!;
   };
-  let best = await compare('P and D', eachOf(splits(engines), [base]), guess);
+  // Only at full length: while a fleet fills, short simulations show what P lacks but not what D lacks.
+  const atLength = search.samples.slice(-1);
+  let best = await compare('P and D', eachOf(splits(engines), [base]), guess, atLength);
   if (!best.best.met) return none(search, best.best);
   const near = splitsNear(best.best.candidate, engines, 1);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
@@ -77,11 +83,12 @@ export async function bestGoodput(search: Search, engines: number, guess: number
     best = await compare('routing policies', eachOf(near, routings), best.best.perSecond);
   const pulls = distinct(pullPolicies(best.best.candidate, space));
   if (pulls.length > 1) best = await compare('mode, store and placement', pulls, best.best.perSecond);
-  const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
+  const others = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
   const smaller = await smallerFleets(search, engines, best);
   const rates = smaller.map((fleet) => fleet.best.perSecond);
   const chosen = await checkedRate(best, search);
   if (!chosen.best.met) return none(search, chosen.best);
+  const rivals = await rivalsOf(chosen.best, others, search);
   const front = [...smaller.filter((_, i) => rates[i]! > Math.max(0, ...rates.slice(0, i))), chosen];
   return { chosen, closest: null, idle: null, rivals, front };
 }
@@ -113,27 +120,35 @@ async function smallerFleets(
   { best }: Goodput,
 ): Promise<Goodput[]> {
   const fleets: Goodput[] = [];
-  const sample = samples[Math.max(0, samples.length - 2)]!;
+  // At full length: half of it may be over before such a fleet has filled.
+  const sample = samples.at(-1)!;
   for (const fewer of smaller(engines)) {
     const share = fewer / engines;
     const prefill = Math.min(fewer - 1, Math.max(1, Math.round(best.candidate.prefill * share)));
     const candidate = { ...policyOf(best.candidate), prefill, decode: fewer - prefill };
     onRound({ what: `${fewer} engines`, sample, candidates: 1, kept: 1 });
     const guess = best.perSecond * share;
-    fleets.push(await goodputOf(candidate, trials, { sample }, { guess, ...REPORTED }));
+    fleets.push(await goodputOf(candidate, trials, { sample }, { guess, step: NEARBY, ...REPORTED }));
   }
   return fleets.filter((fleet) => fleet.best.met);
 }
 
-/**
- * Whether two rates are as near to each other as bisection goes, or the fleets cannot be distinguished at the chosen
- * rate.
- */
+/** Whether two rates are as near to each other as bisection goes, or the fleets cannot be distinguished at the first one. */
 function alike(chosen: Goodput, other: Goodput): boolean {
   if (!other.best.met) return false;
   if (other.best.perSecond * CLOSELY >= chosen.best.perSecond) return true;
   const same = other.tried.find(({ perSecond }) => perSecond === chosen.best.perSecond);
   return same !== undefined && indistinguishable(chosen.best, same);
+}
+
+/** Simulates the others as long as the chosen one: what seems alike may have differed only later. */
+async function rivalsOf(chosen: Outcome, others: readonly Goodput[], search: Search): Promise<Outcome[]> {
+  const { trials } = search;
+  const checks = others.map(({ best }) => ({ ...checkOf(best, search), perSecond: chosen.perSecond }));
+  const outcomes = await trials.runAll(checks);
+  return outcomes.filter(
+    (other) => other.interval.high >= trials.slo.attainment && indistinguishable(chosen, other),
+  );
 }
 
 function splits(engines: number): Shape[] {

@@ -59,6 +59,22 @@ describe('the answer is checked with eight times as many requests', () => {
     expect(front.at(-1)).toBe(chosen);
   });
 
+  it('and what seems as good as the best is no longer, if the check says so', async () => {
+    // For 60 requests 1 P and 3 D are as fast as 3 P and 1 D. For more they are only half as fast.
+    const whenLong = (share: number) => (candidate: Candidate, sample: number) =>
+      candidate.prefill === 2 ? 5 : candidate.prefill === 1 && sample > 60 ? 30 * share : 30;
+    const rivals = async (share: number) => {
+      const trials = knowing(whenLong(share));
+      const found = await bestGoodput({ ...searching(1, 0.01), trials, mostRequests: 1000 }, 4, 7);
+      return [found.chosen!.best, ...found.rivals].map(counts);
+    };
+    expect(await rivals(1)).toEqual([
+      [1, 3],
+      [3, 1],
+    ]);
+    expect(await rivals(0.5)).toEqual([[1, 3]]);
+  });
+
   it('after as long a warm-up, with no more requests than the load has', () => {
     const outcome = (withWarmUp: number) =>
       ({ candidate: {}, perSecond: 5, sample: 100, withWarmUp }) as unknown as Outcome;
@@ -91,20 +107,54 @@ it('the best split stays in the running though short simulations, in which nothi
   expect(others).toHaveLength(2);
 });
 
+it('the best rate is that of the best split, though short simulations prefer another', async () => {
+  const trials = knowing(({ prefill, decode }, sample) => (sample < 400 ? 10 * prefill : 15 * decode));
+  const { chosen } = await bestGoodput({ ...searchOf(evenTrace(400, 10), slo), trials }, 8, 20);
+  expect(counts(chosen!.best)).toEqual([1, 7]);
+  expect(chosen!.best.perSecond).toBeGreaterThan(105 / 1.03);
+});
+
 it('that short simulations never keep the SLO is no answer yet', async () => {
   const trials = knowing(({ prefill }, sample) => (sample < 400 ? 0 : 10 * prefill));
   const { chosen } = await fewestEngines({ ...searchOf(evenTrace(400, 10), slo), trials }, 30);
   expect(counts(chosen)).toEqual([3, 1]);
 });
 
-it('P grows where more D gained nothing, though D is always busy', async () => {
-  const { slo, run } = knowing(({ prefill }) => 10 * prefill);
-  const busy = async (trial: Trial): Promise<Outcome> => ({
-    ...(await run(trial)),
-    busy: { prefill: 0.3, decode: 1 },
+/** A search in which candidates are as busy as `busyOf` says. */
+function whereBusy(
+  bears: (candidate: Candidate) => number,
+  busyOf: (candidate: Candidate) => Outcome['busy'],
+  maxEngines = 16,
+): Search {
+  const { slo, run: plain } = knowing(bears);
+  const run = async (trial: Trial): Promise<Outcome> => ({
+    ...(await plain(trial)),
+    busy: busyOf(trial.candidate),
   });
-  const runAll = (all: readonly Trial[]) => Promise.all(all.map(busy));
-  const trials = { slo, run: busy, runAll } as Partial<Trials> as Trials;
-  const { chosen } = await fewestEngines({ ...searchOf(evenTrace(60, 10), slo), trials }, 30);
+  const runAll = (all: readonly Trial[]) => Promise.all(all.map(run));
+  const trials = { slo, run, runAll } as Partial<Trials> as Trials;
+  return { ...searchOf(evenTrace(60, 10), slo, { maxEngines }), trials };
+}
+
+it('P grows where more D gained nothing, though D is always busy', async () => {
+  const search = whereBusy(
+    ({ prefill }) => 10 * prefill,
+    () => ({ prefill: 0.3, decode: 1 }),
+  );
+  const { chosen } = await fewestEngines(search, 30);
   expect(counts(chosen)).toEqual([3, 1]);
+});
+
+it('only D grows while it is D that lacks engines, though a fleet far too small gains nothing', async () => {
+  // 2 P and 27 D are needed. Nothing is served in time by fleets that bear less than half.
+  const bears = ({ prefill, decode }: Candidate) => {
+    const rate = Math.min(15 * prefill, decode);
+    return rate < 14 ? 0 : rate;
+  };
+  const busyOf = ({ prefill, decode }: Candidate) => ({
+    prefill: Math.min(1, Math.min(27, decode) / (15 * prefill)),
+    decode: Math.min(1, 27 / decode),
+  });
+  const { chosen } = await fewestEngines(whereBusy(bears, busyOf, 31), 27);
+  expect(counts(chosen)).toEqual([2, 27]);
 });
