@@ -3,6 +3,7 @@
 import { formatCount, formatFigures, formatInterval, formatMb, formatMs, plural } from '../measure/format.ts';
 import {
   crossesAnywhere,
+  crossingOf,
   mixedWinners,
   noWinner,
   type SweepPointReport,
@@ -103,33 +104,27 @@ function plot(points: readonly SweepPointReport[]): string[] {
   ];
 }
 
-function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
+function crossoverSentence(series: SweepSeriesReport): string {
+  const { crossover, points, link } = series;
   if (!crossover) return 'No crossover: that needs both bidirectional and unidirectional in --mode.';
   const tokens = points.map((point) => point.context_tokens);
-  const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
-  const range = `${formatCount(least)} to ${formatCount(most)} tokens`;
+  const [least, most] = [Math.min(...tokens), Math.max(...tokens)].map(formatCount);
   const label = link ? ` (${THROTTLED}: ${link.name})` : '';
-  if (noWinner(points))
-    return `Pulling makes no difference in the measured range, ${range}${label}: there is no crossover in it.`;
-  const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
-  if (mixed !== null)
-    return `Pulling ${mixed} in the measured range, ${range}${label}: there is no crossover in it.`;
-  switch (crossover.kind) {
-    case 'pull_always_wins':
-      return `Pulling always wins in the measured range, ${range}${label}: there is no crossover in it.`;
-    case 'pull_always_loses':
-      return `Pulling always loses in the measured range, ${range}${label}: there is no crossover in it.`;
-    case 'crosses': {
-      const low =
-        crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
-      const high =
-        crossover.high === null ? `above ${formatCount(most)}` : formatCount(Math.round(crossover.high));
-      if (crossesAnywhere(points, crossover))
-        return `No sure crossover: the medians cross at ${plural(Math.round(crossover.tokens), 'token')}, the rounds anywhere from ${low} to ${high}${label}. More --rounds narrow it.`;
-      const sure = sureness(points, `95% interval: ${low} to ${high}`);
-      return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (${sure}): below it pulling loses, above it pulling wins${label}.`;
-    }
-  }
+  const without = (what: string): string =>
+    `Pulling ${what} in the measured range, ${least} to ${most} tokens${label}: there is no crossover in it.`;
+  if (noWinner(points)) return without('makes no difference');
+  const crossing = crossingOf(series);
+  if (!crossing)
+    return without(
+      mixedWinners(points) ?? (crossover.kind === 'pull_always_wins' ? 'always wins' : 'always loses'),
+    );
+  const at = plural(Math.round(crossing.tokens), 'token');
+  const low = crossing.low === null ? `below ${least}` : formatCount(Math.round(crossing.low));
+  const high = crossing.high === null ? `above ${most}` : formatCount(Math.round(crossing.high));
+  if (crossesAnywhere(points, crossing))
+    return `No sure crossover: the medians cross at ${at}, the rounds anywhere from ${low} to ${high}${label}. More --rounds narrow it.`;
+  const sure = sureness(points, `95% interval: ${low} to ${high}`);
+  return `Crossover at ${at} (${sure}): below it pulling loses, above it pulling wins${label}.`;
 }
 
 function thresholdLines({ thresholds, best_total_ms }: SweepSeriesReport, style: TableStyle): string[] {

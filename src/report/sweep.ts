@@ -12,6 +12,7 @@ import {
 import { TIE } from '../measure/outcome.ts';
 import {
   crossesAnywhere,
+  crossingOf,
   mixedWinners,
   noWinner,
   type SweepReport,
@@ -53,15 +54,19 @@ export function sweepParts(report: SweepReport): DocumentParts {
 }
 
 /** Such as 'Pulling wins from 85 tokens on'. */
-function verdictOf({ crossover, points }: SweepSeriesReport): string {
+function verdictOf(series: SweepSeriesReport): string {
+  const { crossover, points } = series;
   if (!crossover) return 'Only one way was measured';
   if (noWinner(points)) return 'Pulling makes no difference at any measured length';
-  const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
-  if (mixed !== null) return `Pulling ${mixed}`;
-  if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every measured length';
-  if (crossover.kind !== 'crosses') return 'Pulling loses at every measured length';
-  const { tokens, low, high } = crossover;
-  if (crossesAnywhere(points, crossover))
+  const crossing = crossingOf(series);
+  if (!crossing) {
+    const mixed = mixedWinners(points);
+    if (mixed !== null) return `Pulling ${mixed}`;
+    const wins = crossover.kind === 'pull_always_wins';
+    return `Pulling ${wins ? 'wins' : 'loses'} at every measured length`;
+  }
+  const { tokens, low, high } = crossing;
+  if (crossesAnywhere(points, crossing))
     return `No sure crossover: the medians cross at ${formatCount(Math.round(tokens))} tokens, the rounds anywhere`;
   const interval = `95%: ${low === null ? 'below the shortest' : Math.round(low)} to ${high === null ? 'above the longest' : Math.round(high)}`;
   return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on (${sureness(points, interval)})`;
@@ -73,7 +78,7 @@ function headline({ series }: SweepReport): string {
   if (others.length === 0) return verdictOf(first);
   const verdicts = new Set(series.map(verdictOf));
   if (verdicts.size === 1) return verdictOf(first);
-  const crossed = series.filter(({ crossover }) => crossover?.kind === 'crosses').length;
+  const crossed = series.filter(crossingOf).length;
   return `Pull or recompute depends on the setting: the curves cross in ${crossed} of ${series.length} settings`;
 }
 
@@ -105,7 +110,7 @@ function dearestRule({ thresholds }: SweepSeriesReport): number | null | undefin
 }
 
 function curveOf(series: SweepSeriesReport): CurvePiece {
-  const { points, crossover } = series;
+  const { points } = series;
   const line = (name: 'pull' | 'recompute' | 'monolithic') => ({
     name,
     ...(name === 'monolithic' ? { dashed: true } : {}),
@@ -118,7 +123,7 @@ function curveOf(series: SweepSeriesReport): CurvePiece {
     .map(line)
     .filter((one) => one.points.length > 0);
   const rule = dearestRule(series);
-  const mark = crossover?.kind === 'crosses' ? crossover : null;
+  const mark = crossingOf(series);
   return {
     kind: 'curve',
     title: 'Time to the first token, median of the rounds',

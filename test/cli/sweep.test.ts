@@ -82,6 +82,19 @@ describe('kvferry sweep', () => {
     expect(sweepParts(report).headline).toBe(said);
   });
 
+  it('names no crossover if pulling surely wins nowhere', async () => {
+    const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
+    const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    const [series] = report.series;
+    series!.crossover = { kind: 'crosses', tokens: 30, low: 20, high: null };
+    const [short, long] = series!.points;
+    short!.winner = 'recompute';
+    long!.winner = 'neither';
+    const said = 'Pulling makes no difference at 1 of 2 lengths, loses at 1';
+    expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the measured range`);
+    expect(sweepParts(report).headline).toBe(said);
+  });
+
   it.each([
     [
       1,

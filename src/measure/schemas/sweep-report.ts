@@ -100,6 +100,13 @@ export function seriesName({ link, block_size, layout, local_hit_tokens }: Sweep
   return `${link ? link.name : 'no link'}, blocks of ${block_size}, ${layout}${hit}`;
 }
 
+type Crossing = Extract<NonNullable<SweepSeriesReport['crossover']>, { kind: 'crosses' }>;
+
+/** The crossover, unless pulling surely wins at no length: then medians that cross say nothing. */
+export function crossingOf({ crossover, points }: SweepSeriesReport): Crossing | null {
+  return crossover?.kind === 'crosses' && points.some(({ winner }) => winner === 'pull') ? crossover : null;
+}
+
 /** Such as 'wins at 4 of 6 lengths, makes no difference at 2'; null: all lengths agree. */
 export function mixedWinners(points: readonly SweepPointReport[]): string | null {
   const decided = points.filter(({ winner }) => winner !== null);
