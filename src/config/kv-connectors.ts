@@ -30,9 +30,24 @@ export const nixlExtraSchema = z.strictObject({
   enable_cross_layers_blocks: vllmFlag.optional(),
 });
 
+const TIERING = 'TieringOffloadingSpec';
+const oneFolder =
+  'wanted at most one tier, of type fs: [{"type":"fs","root_dir":"DIR"}]. kvferry has no obj or p2p tier; for a Redis or Valkey server give --store-url';
+
+/** A folder below memory (vllm/v1/kv_offload/tiering/fs), the same as --store-dir. */
+export const folderTierSchema = z.strictObject({
+  type: z.literal('fs'),
+  root_dir: z.string({ error: 'wanted a folder' }).min(1, { error: 'wanted a folder' }),
+  /** Accepted but ignored, like the rest. */
+  n_read_threads: z.number().int().positive().optional(),
+  n_write_threads: z.number().int().positive().optional(),
+  enable_kv_events: vllmFlag.optional(),
+  locality: z.string().nullish(),
+});
+
 export const offloadingExtraSchema = z
   .strictObject({
-    spec_name: z.enum(['CPUOffloadingSpec', 'TieringOffloadingSpec']).optional(),
+    spec_name: z.enum(['CPUOffloadingSpec', TIERING]).optional(),
     /** Total for the one store that all engines share; the same as --store. */
     cpu_bytes_to_use: z.number().int().positive().optional(),
     /** Tokens; a multiple of the engines' block size. */
@@ -43,9 +58,24 @@ export const offloadingExtraSchema = z
     store_threshold: z.number().int().nonnegative().default(0),
     max_tracker_size: z.number().int().positive().default(64_000),
     offload_prompt_only: vllmFlag.default(true),
+    secondary_tiers: z
+      // The type first, for a message about it rather than about another type's fields.
+      .array(z.looseObject({ type: z.literal('fs', { error: oneFolder }) }).pipe(folderTierSchema), {
+        error: oneFolder,
+      })
+      .max(1, { error: oneFolder })
+      .default([]),
+    /** Accepted but ignored: it is about events for routers outside. */
+    self_describing_kv_events: vllmFlag.optional(),
   })
   .refine((extra) => extra.block_size === undefined || extra.blocks_per_chunk === undefined, {
     error: 'block_size and blocks_per_chunk set the same thing: give one of them',
+  })
+  .refine(({ secondary_tiers, spec_name }) => secondary_tiers.length === 0 || spec_name === TIERING, {
+    error: `secondary_tiers is given, and spec_name is not ${TIERING}: give it, since vLLM ignores the tiers otherwise`,
+  })
+  .refine(({ store_threshold, spec_name }) => store_threshold < 2 || spec_name !== TIERING, {
+    error: `store_threshold is 2 or more, which vLLM refuses with ${TIERING}: leave it out`,
   });
 
 /** AIBrix's and LMCache's connectors take their settings from the environment (store-environment.ts). */

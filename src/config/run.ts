@@ -8,7 +8,7 @@ import { ConfigError } from '../errors.ts';
 import { parsedJson } from './cluster-schema.ts';
 import { didYouMean, nearest, wantedBy } from './fields.ts';
 import { fleetFields } from './fleet-schema.ts';
-import type { NixlExtra } from './kv-connectors.ts';
+import { folderTierSchema, type NixlExtra } from './kv-connectors.ts';
 import { extraKeysOf, kvTransferConfigSchema, namedConnectors } from './kv-transfer.ts';
 import {
   fieldMeta,
@@ -94,7 +94,9 @@ export function parseRunConfig(
     (input as Record<string, unknown> | null | undefined)?.[key] !== undefined;
 
   if (config.conversation !== null) refuseGeneratedConversation(config, given, label);
+  if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
   if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
+  refuseConnectorWithoutStore(config, label);
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite', 'storePrefetch'] as const) {
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
     if (given(key) && isUnusual(key, config) && below === null)
@@ -102,7 +104,6 @@ export function parseRunConfig(
         `${label(key)} needs a store folder${key === 'storeDirSize' ? '' : ' or server'}, and none is given: give ${label('storeDir')} DIR${key === 'storeDirSize' ? '' : `, or ${label('storeUrl')} URL`}`,
       );
   }
-  if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
   if (config.fleet !== null) refuseCounts(config, given, label);
   checkStepSize(config, given('maxNumSeqs'), label);
   return Object.freeze(config);
@@ -162,11 +163,16 @@ function mergeTransferConfig(
     merge('storeEviction', 'eviction_policy', offloading.extra.eviction_policy);
   if (offloading.given.offload_prompt_only !== undefined)
     merge('offloadPromptOnly', 'offload_prompt_only', offloading.extra.offload_prompt_only);
-  if (config.store === null) {
-    throw new ConfigError(
-      `${label('kvTransferConfig')} names ${parsed.kv_connector} without memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
-    );
-  }
+  merge('storeDir', 'root_dir', offloading.extra.secondary_tiers[0]?.root_dir);
+}
+
+function refuseConnectorWithoutStore(config: RunConfig, label: (key: string) => string): void {
+  if (config.store !== null || config.kvTransferConfig === null) return;
+  const parsed = kvTransferConfigSchema.parse(config.kvTransferConfig);
+  if (!namedConnectors(parsed).offloading) return;
+  throw new ConfigError(
+    `${label('kvTransferConfig')} names ${parsed.kv_connector} without memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
+  );
 }
 
 /** NIXL settings that the JSON of --kv-transfer-config sets; none if it is invalid. */
@@ -211,12 +217,7 @@ function sentence(
   if (issue.code === 'unrecognized_keys') {
     const unknown = issue.keys[0]!;
     if (key === null) return unknownKey(unknown, label);
-    const known =
-      key === 'fleet'
-        ? fleetFields(issue.path.slice(1))
-        : issue.path.at(-1) === 'kv_connector_extra_config'
-          ? extraKeysOf(child(issue.path.slice(0, -1).reduce<unknown>(child, input), 'kv_connector'))
-          : Object.keys(kvTransferConfigSchema.shape);
+    const known = key === 'fleet' ? fleetFields(issue.path.slice(1)) : transferFields(issue.path, input);
     const wanted =
       known.length === 0
         ? 'this connector is configured with environment variables (docs/store.md) and takes no fields here'
@@ -229,6 +230,13 @@ function sentence(
   if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${wantedBy(issue)}`;
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
+}
+
+/** Known fields of the object at this path of --kv-transfer-config. */
+function transferFields(path: readonly PropertyKey[], input: unknown): string[] {
+  if (path.includes('secondary_tiers')) return Object.keys(folderTierSchema.shape);
+  if (path.at(-1) !== 'kv_connector_extra_config') return Object.keys(kvTransferConfigSchema.shape);
+  return extraKeysOf(child(path.slice(0, -1).reduce<unknown>(child, input), 'kv_connector'));
 }
 
 /** A field of an object; the object may be given as JSON text. */

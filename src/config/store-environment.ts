@@ -77,11 +77,15 @@ function lmcache(environment: Environment): RunConfigInput {
       `LMCACHE_CACHE_POLICY is ${policy}: wanted LRU, LMCache's default, which is the only one of its policies here`,
     );
   }
-  const decoded = oneOf(
-    ['true', '1', 'false', '0'],
-    (read('SAVE_DECODE_CACHE') ?? 'false').toLowerCase(),
-    'LMCACHE_SAVE_DECODE_CACHE',
-  );
+  const isOn = (name: string, unlessTold: boolean): boolean =>
+    ['true', '1'].includes(
+      oneOf(['true', '1', 'false', '0'], (read(name) ?? String(unlessTold)).toLowerCase(), `LMCACHE_${name}`),
+    );
+  if (!isOn('LOCAL_CPU', true)) {
+    throw new ConfigError(
+      `LMCACHE_LOCAL_CPU is ${read('LOCAL_CPU')}: wanted true, LMCache's default; the store here always keeps blocks in memory, as few as LMCACHE_MAX_LOCAL_CPU_SIZE says`,
+    );
+  }
   const disk = read('LOCAL_DISK')?.replace(/^file:\/\//, '');
   const diskBytes = bytesOf(read('MAX_LOCAL_DISK_SIZE'), 'LMCACHE_MAX_LOCAL_DISK_SIZE');
   return {
@@ -90,7 +94,7 @@ function lmcache(environment: Environment): RunConfigInput {
     ...(remote === null ? {} : { storeUrl: remote }),
     ...(disk ? { storeDir: disk } : {}),
     ...(disk && diskBytes !== null ? { storeDirSize: diskBytes } : {}),
-    ...(decoded === 'true' || decoded === '1' ? { offloadPromptOnly: false } : {}),
+    ...(isOn('SAVE_DECODE_CACHE', false) ? { offloadPromptOnly: false } : {}),
   };
 }
 

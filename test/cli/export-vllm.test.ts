@@ -354,6 +354,30 @@ describe('the exported script', () => {
     expect(text).not.toMatch(/^# - --store/m);
   });
 
+  it("writes a folder below the store as vLLM's tier, unless vLLM would refuse it", async () => {
+    const withExtra = async (extra: object) => {
+      const given = { kv_connector: 'OffloadingConnector', kv_connector_extra_config: extra };
+      const text = await exported([
+        ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--store-dir', '/kv'],
+        ...['--kv-transfer-config', JSON.stringify(given)],
+      ]);
+      const config = JSON.parse(wordAfter(runScript(text)[0]!.words, '--kv-transfer-config')!);
+      return { extra: config.kv_connector_extra_config, isLost: /^# - --store-dir/m.test(text) };
+    };
+    const tier = { type: 'fs', root_dir: '/kv' };
+    expect(await withExtra({ cpu_bytes_to_use: 1000 })).toMatchObject({
+      extra: { spec_name: 'TieringOffloadingSpec', secondary_tiers: [tier] },
+      isLost: false,
+    });
+    const threads = { ...tier, n_read_threads: 4 };
+    const tiering = { spec_name: 'TieringOffloadingSpec', secondary_tiers: [threads] };
+    const kept = await withExtra({ cpu_bytes_to_use: 1000, ...tiering });
+    expect(kept.extra.secondary_tiers).toEqual([threads]);
+    const refused = await withExtra({ cpu_bytes_to_use: 1000, store_threshold: 2 });
+    expect(refused.extra).not.toHaveProperty('secondary_tiers');
+    expect(refused.isLost).toBe(true);
+  });
+
   it("translates --all-full-kv to vLLM's option without a remark", async () => {
     const text = await exported(['--model', 'gemma-3-1b', '--all-full-kv']);
     expect(text).toContain('--disable-hybrid-kv-cache-manager');

@@ -216,6 +216,20 @@ describe('connectors with a store in kvTransferConfig', () => {
     });
   });
 
+  const tiered = (tier: object, extra: object = {}) =>
+    offloading({ spec_name: 'TieringOffloadingSpec', secondary_tiers: [tier], ...extra });
+
+  test("vLLM's tier of type fs is the folder below the store", () => {
+    const tier = { type: 'fs', root_dir: '/kv', n_read_threads: 16, locality: 'LOCAL' };
+    const kvTransferConfig = tiered(tier);
+    const { store, storeDir, storeDirSize } = parseRunConfig({ kvTransferConfig, storeDirSize: '2GiB' });
+    expect({ store, storeDir, storeDirSize }).toEqual({
+      store: 1000,
+      storeDir: '/kv',
+      storeDirSize: 2 ** 31,
+    });
+  });
+
   test('settings of a NixlConnector within a MultiConnector apply', () => {
     const nixl = { kv_connector: 'NixlConnector', kv_connector_extra_config: { kv_recompute_threshold: 8 } };
     expect(parseRunConfig({ kvTransferConfig: multi(nixl, offloading({})) }).threshold).toBe(8);
@@ -231,6 +245,24 @@ describe('connectors with a store in kvTransferConfig', () => {
       /'evction_policy'.*did you mean eviction_policy/,
     ],
     [{ kvTransferConfig: offloading({ eviction_policy: 'fifo' }) }, /eviction_policy/],
+    [{ kvTransferConfig: tiered({ type: 'obj', bucket: 'b' }) }, /at most one tier, of type fs/],
+    [{ kvTransferConfig: tiered({ type: 'fs' }) }, /root_dir.*wanted a folder/],
+    [
+      { kvTransferConfig: tiered({ type: 'fs', root_dir: 'kv', dir: 'x' }) },
+      /'dir' in .*: wanted one of type, root_dir/,
+    ],
+    [
+      { kvTransferConfig: tiered({ type: 'fs', root_dir: 'kv' }, { spec_name: undefined }) },
+      /spec_name is not TieringOffloadingSpec/,
+    ],
+    [
+      { kvTransferConfig: tiered({ type: 'fs', root_dir: 'kv' }, { store_threshold: 2 }) },
+      /store_threshold is 2 or more, which vLLM refuses/,
+    ],
+    [
+      { kvTransferConfig: tiered({ type: 'fs', root_dir: 'kv' }), storeDir: 'b' },
+      /is b and root_dir .* is kv/,
+    ],
     [{ kvTransferConfig: offloading({ block_size: 16, blocks_per_chunk: 2 }) }, /give one of them/],
     [{ kvTransferConfig: offloading({}), store: 2000 }, /is 2000 and cpu_bytes_to_use .* is 1000: give one/],
     [

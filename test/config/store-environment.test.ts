@@ -86,6 +86,7 @@ describe('store settings from the environment', () => {
       /^LMCACHE_SAVE_DECODE_CACHE is maybe: wanted/,
     ],
     ['LMCacheConnectorV1', { LMCACHE_CACHE_POLICY: 'LFU' }, /^LMCACHE_CACHE_POLICY is LFU: wanted LRU/],
+    ['LMCacheConnectorV1', { LMCACHE_LOCAL_CPU: 'False' }, /^LMCACHE_LOCAL_CPU is False: wanted true/],
     ['LMCacheConnectorV1', { LMCACHE_CHUNK_SIZE: '64' }, /^LMCACHE_CHUNK_SIZE is 64: wanted 256/],
     [
       'LMCacheConnectorV1',

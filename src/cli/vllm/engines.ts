@@ -1,6 +1,6 @@
 /** Turns a configuration into `vllm serve` commands, with every setting that vLLM also has under vLLM's name. */
 import { isNixl } from '../../config/connectors.ts';
-import { nixlExtraSchema } from '../../config/kv-connectors.ts';
+import { nixlExtraSchema, offloadingExtraSchema } from '../../config/kv-connectors.ts';
 import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig, RunKey } from '../../config/run.ts';
@@ -219,6 +219,7 @@ function inForce(
         cpu_bytes_to_use: config.store,
         offload_prompt_only: config.offloadPromptOnly,
         ...(hasEviction(config) && { eviction_policy: config.storeEviction }),
+        ...tiering(config, extra),
       });
     case 'MultiConnector':
       // The composition exists only in kvferry.
@@ -228,6 +229,14 @@ function inForce(
     default:
       return one;
   }
+}
+
+/** The folder below the store as vLLM's tier of type fs; null if there is none, or where vLLM refuses tiers. */
+function tiering({ storeDir }: RunConfig, extra: Readonly<Record<string, unknown>>): object | null {
+  const { store_threshold, secondary_tiers } = offloadingExtraSchema.parse(extra);
+  if (storeDir === null || store_threshold >= 2) return null;
+  const tier = { type: 'fs', ...secondary_tiers[0], root_dir: storeDir };
+  return { spec_name: 'TieringOffloadingSpec', secondary_tiers: [tier] };
 }
 
 /** Whether vLLM's store also has the eviction policy. */
@@ -250,5 +259,10 @@ export function connectorNotes(config: RunConfig): string[] {
 export function carriedOfStore(config: RunConfig): readonly RunKey[] {
   const { offloading } = connectorsOf(config);
   if (offloading?.name !== 'OffloadingConnector') return [];
-  return ['store', 'offloadPromptOnly', ...(hasEviction(config) ? (['storeEviction'] as const) : [])];
+  return [
+    'store',
+    'offloadPromptOnly',
+    ...(hasEviction(config) ? (['storeEviction'] as const) : []),
+    ...(tiering(config, offloading.given) ? (['storeDir'] as const) : []),
+  ];
 }
