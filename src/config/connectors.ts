@@ -12,12 +12,17 @@ export const CONNECTOR_NAMES = [
   'AIBrixOffloadingConnectorV1Type3',
   'AIBrixPDReuseConnector',
   'LMCacheConnectorV1',
+  'LMCacheConnectorV1Dynamic',
   'MultiConnector',
 ] as const;
 export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
 
 export const isNixl = (name: ConnectorName): boolean =>
   name === 'NixlConnector' || name === 'NixlPullConnector';
+
+/** The second is LMCache's own build of the first. */
+export const isLmcache = (name: ConnectorName): boolean =>
+  name === 'LMCacheConnectorV1' || name === 'LMCacheConnectorV1Dynamic';
 
 /** Whether the connector saves to and loads from a store. */
 export const usesStore = (connector: {

@@ -79,7 +79,14 @@ export const offloadingExtraSchema = z
   });
 
 /** AIBrix's and LMCache's connectors take their settings from the environment (store-environment.ts). */
-export const fromEnvironmentSchema = z.strictObject({});
+export const aibrixExtraSchema = z.strictObject({});
+/** All accepted but ignored. */
+export const lmcacheExtraSchema = z.strictObject({
+  discard_partial_chunks: vllmFlag.optional(),
+  lmcache_rpc_port: z.union([z.string(), z.number()]).optional(),
+  skip_last_n_tokens: vllmCount.optional(),
+  use_native: vllmFlag.optional(),
+});
 
 /** How a MultiConnector's connectors share a load. first-hit is vLLM's. */
 export const COMPOSITIONS = ['first-hit', 'max-hit', 'compose', 'cost-aware'] as const;

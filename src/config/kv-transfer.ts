@@ -7,9 +7,10 @@ import { z } from 'zod';
 import { CONNECTOR_NAMES, type ConnectorName, isNixl, type OffloadingConfig } from './connectors.ts';
 import type { CostProfile } from './cost-profile.ts';
 import {
+  aibrixExtraSchema,
   COMPOSITIONS,
   type Composition,
-  fromEnvironmentSchema,
+  lmcacheExtraSchema,
   type NixlExtra,
   nixlExtraSchema,
   type OffloadingExtra,
@@ -73,6 +74,8 @@ const SINGLE_NAMES = CONNECTOR_NAMES.filter((name) => name !== 'MultiConnector')
 
 /** Fields that every connector accepts. Some have no effect here, nor with NIXL itself. */
 const around = {
+  /** Where vLLM finds the connector's class, if it is not one of its own. */
+  kv_connector_module_path: z.string().nullish(),
   engine_id: z.string().optional(),
   kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
   kv_load_failure_policy: z.enum(['fail', 'recompute']).default('fail'),
@@ -126,8 +129,10 @@ function extraSchemaOf(name: ConnectorName) {
     case 'AIBrixOffloadingConnectorV1Type2':
     case 'AIBrixOffloadingConnectorV1Type3':
     case 'AIBrixPDReuseConnector':
+      return aibrixExtraSchema;
     case 'LMCacheConnectorV1':
-      return fromEnvironmentSchema;
+    case 'LMCacheConnectorV1Dynamic':
+      return lmcacheExtraSchema;
     case 'MultiConnector':
       return multiExtraSchema;
   }
@@ -178,10 +183,14 @@ export function namedConnectors(config: KvTransferConfig): NamedConnectors {
     nixl: nixl && { given: nixl, extra: nixlExtraSchema.parse(nixl) },
     offloading:
       offloading && storeName
-        ? { name: storeName, given: offloading, extra: offloadingExtraSchema.parse(offloading) }
+        ? { name: storeName, given: offloading, extra: offloadingExtraOf(storeName, offloading) }
         : null,
   };
 }
+
+/** Defaults for connectors whose settings are in the environment. */
+const offloadingExtraOf = (name: ConnectorName, given: Readonly<Record<string, unknown>>): OffloadingExtra =>
+  offloadingExtraSchema.parse(name === 'OffloadingConnector' ? given : {});
 
 /** The active connector, with one object for each kind that has settings. In the units that the code uses. */
 export interface ConnectorConfig {

@@ -221,7 +221,7 @@ function sentence(
     const wanted =
       known.length === 0
         ? 'this connector is configured with environment variables (docs/store.md) and takes no fields here'
-        : `wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
+        : `wanted one of ${known.join(', ')}${didYouMean(unknown, known)}${unknown.startsWith('lmcache.') ? "; LMCache's other settings are environment variables here (docs/store.md)" : ''}`;
     return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: ${wanted}`;
   }
   const found = shown(issue.path.reduce<unknown>(child, input));

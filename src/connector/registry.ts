@@ -19,6 +19,7 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'AIBrixOffloadingConnectorV1Type3':
     case 'AIBrixPDReuseConnector':
     case 'LMCacheConnectorV1':
+    case 'LMCacheConnectorV1Dynamic':
       return createOffloadingConnector(config.offloading, deps);
     case 'MultiConnector': {
       const { composition, names } = config.multi ?? { composition: 'first-hit', names: ['NixlConnector'] };

@@ -1,5 +1,5 @@
 /** Turns a user's configuration into a cluster's options; fills in what depends on the model and the adapter. */
-import { AIBRIX_LEAST_BLOCKS, LMCACHE_CHUNK } from '../config/connectors.ts';
+import { AIBRIX_LEAST_BLOCKS, isLmcache, LMCACHE_CHUNK } from '../config/connectors.ts';
 import { offloadingExtraSchema } from '../config/kv-connectors.ts';
 import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
 import type { RoutingChoice } from '../config/routing.ts';
@@ -158,7 +158,7 @@ function connector(config: RunConfig, label: (key: string) => string): Connector
   const added = config.store !== null && !offloading;
   const chunk = offloading?.extra ?? offloadingExtraSchema.parse({});
   const name = offloading?.name ?? 'OffloadingConnector';
-  const usual = name === 'LMCacheConnectorV1' ? Math.max(LMCACHE_CHUNK, blockSize) : blockSize;
+  const usual = isLmcache(name) ? Math.max(LMCACHE_CHUNK, blockSize) : blockSize;
   const chunkTokens =
     chunk.block_size ?? (chunk.blocks_per_chunk ? chunk.blocks_per_chunk * blockSize : usual);
   if (chunkTokens % blockSize !== 0) {

@@ -378,6 +378,17 @@ describe('the exported script', () => {
     expect(refused.isLost).toBe(true);
   });
 
+  it("names AIBrix's module, without which vLLM does not find its connector", async () => {
+    const text = await exported([
+      ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--store', '1GiB'],
+      ...['--kv-transfer-config', '{"kv_connector":"AIBrixPDReuseConnector"}'],
+    ]);
+    expect(JSON.parse(wordAfter(runScript(text)[0]!.words, '--kv-transfer-config')!)).toMatchObject({
+      kv_connector: 'AIBrixPDReuseConnector',
+      kv_connector_module_path: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector',
+    });
+  });
+
   it("translates --all-full-kv to vLLM's option without a remark", async () => {
     const text = await exported(['--model', 'gemma-3-1b', '--all-full-kv']);
     expect(text).toContain('--disable-hybrid-kv-cache-manager');

@@ -190,8 +190,10 @@ describe('parseRunConfig refuses with one sentence', () => {
     expect(
       message({ kvTransferConfig: { kv_connector: 'LMCacheConnectorV1', kv_connector_extra_config } }),
     ).toBe(
-      "'kvTransferConfig' has an unknown field 'lmcache.chunk_size' in kv_connector_extra_config: this connector is configured with environment variables (docs/store.md) and takes no fields here",
+      "'kvTransferConfig' has an unknown field 'lmcache.chunk_size' in kv_connector_extra_config: wanted one of discard_partial_chunks, lmcache_rpc_port, skip_last_n_tokens, use_native; LMCache's other settings are environment variables here (docs/store.md)",
     );
+    const aibrix = { kv_connector: 'AIBrixPDReuseConnector', kv_connector_extra_config };
+    expect(message({ kvTransferConfig: aibrix })).toMatch(/environment variables .* takes no fields here$/);
   });
 });
 
@@ -214,6 +216,33 @@ describe('connectors with a store in kvTransferConfig', () => {
       storeEviction: 'lru',
       offloadPromptOnly: true,
     });
+  });
+
+  test.each([
+    // https://github.com/vllm-project/aibrix, python/aibrix_kvcache/integration/vllm/README.md
+    {
+      kv_connector: 'AIBrixPDReuseConnector',
+      kv_role: 'kv_both',
+      kv_connector_module_path: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector',
+    },
+    // https://github.com/LMCache/LMCache, examples/disagg_prefill and docs/source/api_reference
+    {
+      kv_connector: 'LMCacheConnectorV1',
+      kv_role: 'kv_consumer',
+      kv_connector_extra_config: {
+        discard_partial_chunks: false,
+        skip_last_n_tokens: 1,
+        lmcache_rpc_port: 'consumer1',
+      },
+    },
+    {
+      kv_connector: 'LMCacheConnectorV1Dynamic',
+      kv_role: 'kv_both',
+      kv_connector_module_path: 'lmcache.integration.vllm.lmcache_connector_v1',
+    },
+  ])('accepts as it is published: $kv_connector', (kvTransferConfig) => {
+    const config = parseRunConfig({ kvTransferConfig, store: 2000 });
+    expect(config).toMatchObject({ kvTransferConfig, store: 2000 });
   });
 
   const tiered = (tier: object, extra: object = {}) =>

@@ -55,3 +55,22 @@ describe('what a cluster is made from', () => {
     expect(optionsOf({ ...needed, [key]: OTHER[key] })).not.toEqual(optionsOf(needed));
   });
 });
+
+// Blocks of 16 tokens. The rules are those of docs/store.md.
+const usual = { blocksPerChunk: 1, minLoadTokens: 0, saves: 'blocks', handsOver: true };
+test.each([
+  ['OffloadingConnector', usual],
+  ['AIBrixOffloadingConnectorV1Type1', { ...usual, minLoadTokens: 128, saves: 'whole' }],
+  ['AIBrixOffloadingConnectorV1Type2', { ...usual, minLoadTokens: 128 }],
+  ['AIBrixOffloadingConnectorV1Type3', { ...usual, minLoadTokens: 128 }],
+  ['AIBrixPDReuseConnector', usual],
+  ['LMCacheConnectorV1', { ...usual, blocksPerChunk: 16 }],
+  ['LMCacheConnectorV1Dynamic', { ...usual, blocksPerChunk: 16 }],
+])("%s loads and saves in its system's units", (kv_connector, expected) => {
+  const settings = { store: '1MiB', blockSize: 16, kvTransferConfig: { kv_connector } };
+  expect(optionsOf(settings).connector.offloading).toMatchObject(expected);
+  const connectors = [{ kv_connector: 'NixlConnector' }, { kv_connector }];
+  const multi = { kv_connector: 'MultiConnector', kv_connector_extra_config: { connectors } };
+  const within = optionsOf({ ...settings, kvTransferConfig: multi }).connector.offloading;
+  expect(within).toMatchObject({ ...expected, handsOver: false });
+});

@@ -185,7 +185,10 @@ export const transferOption = (transfer: Readonly<Record<string, unknown>>): str
   JSON.stringify(transfer),
 ];
 
-type NamedConnector = Pick<KvTransferConfig, 'kv_connector' | 'kv_connector_extra_config' | 'engine_id'>;
+type NamedConnector = Pick<
+  KvTransferConfig,
+  'kv_connector' | 'kv_connector_extra_config' | 'kv_connector_module_path' | 'engine_id'
+>;
 
 /** For vLLM, NIXL's kv_both is deprecated since 0.23. Other connectors save and load in either role. */
 const kvRole = ({ kv_connector }: NamedConnector, role: 'prefill' | 'decode') => {
@@ -226,10 +229,15 @@ function inForce(
       return withExtra({
         connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode, role)),
       });
+    case 'AIBrixPDReuseConnector':
+      return { ...one, kv_connector_module_path: one.kv_connector_module_path ?? PD_REUSE_MODULE };
     default:
       return one;
   }
 }
+
+/** Where AIBrix's package, which no longer patches vLLM, has the class. */
+const PD_REUSE_MODULE = 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector';
 
 /** The folder below the store as vLLM's tier of type fs; null if there is none, or where vLLM refuses tiers. */
 function tiering({ storeDir }: RunConfig, extra: Readonly<Record<string, unknown>>): object | null {
