@@ -5,8 +5,6 @@ export interface RequestRecord {
   requestId: string;
   /** From the request's acceptance to the first token; null if there was no token. */
   firstTokenMs: number | null;
-  /** From the first token to the last; null when there were fewer than two. */
-  decodeMs: number | null;
   latencyMs: number;
   outputTokens: number;
   /** null if the answer did not complete. */
@@ -14,8 +12,6 @@ export interface RequestRecord {
   /** Those of the prompt's pulled tokens that came from a store. */
   storedTokens: number;
   reason: 'stop' | 'length' | 'abort' | 'error';
-  /** The limit of the request. */
-  maxTokens: number;
 }
 
 export interface RequestObserver {

@@ -6,13 +6,11 @@ import type { RequestRecord } from '../../src/server/observer.ts';
 const record = (storedTokens: number): RequestRecord => ({
   requestId: 'r',
   firstTokenMs: 12,
-  decodeMs: 4,
   latencyMs: 16,
   outputTokens: 3,
   prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
   storedTokens,
   reason: 'length',
-  maxTokens: 3,
 });
 
 const told = (format: 'text' | 'json', storedTokens: number): string => {

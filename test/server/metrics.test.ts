@@ -326,8 +326,8 @@ it("the router's metrics are what its clients saw", async () => {
   const metrics = new RouterMetrics('nano');
   for (const since of [null, 20, 40]) metrics.token(since);
   const prompt = { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null };
-  const times = { firstTokenMs: 120, decodeMs: 60, latencyMs: 180 };
-  const completed = { requestId: 'r', ...times, outputTokens: 3, prompt, storedTokens: 0, maxTokens: 3 };
+  const times = { firstTokenMs: 120, latencyMs: 180 };
+  const completed = { requestId: 'r', ...times, outputTokens: 3, prompt, storedTokens: 0 };
   metrics.finished({ ...completed, reason: 'length' });
   for (const reason of ['abort', 'error'] as const) metrics.finished({ ...completed, prompt: null, reason });
   const families = await read(metrics);

@@ -240,13 +240,11 @@ async function* pieceByPiece(
       const record: RequestRecord = {
         requestId,
         firstTokenMs: firstMs === null ? null : firstMs - accepted,
-        decodeMs: firstMs === null || outputTokens < 2 ? null : lastMs - firstMs,
         latencyMs: now() - accepted,
         outputTokens,
         prompt: last?.final?.prompt ?? null,
         storedTokens: last?.final?.storedTokens ?? 0,
         reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
-        maxTokens: choice.sampling.maxTokens,
       };
       observer.finished(record);
       deps.onEnd(record);

@@ -40,7 +40,7 @@ export class S3Fifo implements EvictionPolicy {
   /** In order of eviction. */
   readonly #ghosts = new Queue();
 
-  constructor(deps: EvictionDeps, parameters: S3FifoParameters = AIBRIX) {
+  constructor(deps: EvictionDeps, parameters: S3FifoParameters) {
     const { capacity } = deps;
     this.#deps = deps;
     this.#parameters = parameters;
