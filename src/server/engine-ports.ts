@@ -1,6 +1,7 @@
 /** One port per engine, keyed by the engine's name (decode-0): opened when it joins the fleet, closed when it has left. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { EngineRole } from '../router/engine-client.ts';
+import { numberOf } from '../router/scaling/plan.ts';
 import type { ServerLog } from './http/log.ts';
 import { enginePorts, type Ports } from './http/ports.ts';
 
@@ -59,7 +60,7 @@ export class EnginePorts {
   /** Opens the name's last port, or the role's first port plus the engine's number, if that is free, else any free port. */
   async #joined(name: string, role: EngineRole): Promise<void> {
     const [first = 0, ...others] = this.#ports[role];
-    const fresh = first === 0 || others.length > 0 ? 0 : first + Number(/\d+$/.exec(name)?.[0] ?? 0);
+    const fresh = first === 0 || others.length > 0 ? 0 : first + numberOf(name);
     const wanted = this.#lastNumbers.get(name) ?? fresh;
     const port = await this.#open(name, wanted).catch(() => this.#open(name, 0));
     this.#opened(name, port);

@@ -5,6 +5,7 @@ import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
+import { numberOf } from '../router/scaling/plan.ts';
 import { KvEventLog } from './kv/kv-events.ts';
 import { mountKvEvents } from './kv/kv-events-route.ts';
 import { mountKvQuery } from './kv/kv-query.ts';
@@ -36,7 +37,7 @@ export function observeEngine(
   let { engineId } = service.engine();
   const metrics = new EngineMetrics({
     modelName: service.model.names[0]!,
-    engineIndex: indexOf(service.name),
+    engineIndex: String(numberOf(service.name)),
     maxModelLen: service.model.maxModelLen,
     cacheConfig: cacheConfig(cluster.settings, service.name),
     kvCacheMetrics: Boolean(cluster.settings.kvCacheMetricsSample),
@@ -117,9 +118,6 @@ async function exposition(c: Context, metrics: Exposition, operator: boolean): P
   const text = await (operator ? metrics.text() : metrics.plainText());
   return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
-
-/** The engine's number in its role: 'decode-1' is engine 1. */
-const indexOf = (name: string): string => /\d+$/.exec(name)?.[0] ?? '0';
 
 /** vLLM's CacheConfig fields, as vLLM spells their names and values. */
 function cacheConfig(settings: Cluster['settings'], name: string): Labels {

@@ -84,7 +84,8 @@ function checkCount(role: EngineRole, want: number): void {
   );
 }
 
-const numberOf = (name: string): number => Number(/\d+$/.exec(name)?.[0] ?? 0);
+/** The number in an engine's name: 1 for decode-1. */
+export const numberOf = (name: string): number => Number(/\d+$/.exec(name)?.[0] ?? 0);
 
 /** prefill-0, prefill-1, ...: the first free names across all rolesets. */
 function freeNames(role: EngineRole, ofRole: readonly Scalable[]): () => string {

@@ -9,8 +9,8 @@ import { messageText } from '../../workload/message-text.ts';
 import { HttpError } from '../http/http-error.ts';
 import type { Prompt } from '../service.ts';
 import {
-  addSpecialTokens,
   checked,
+  flag,
   requestFields,
   samplingFields,
   specialTokensOf,
@@ -52,8 +52,8 @@ export const messageList = z
 
 /** vLLM's fields for how a prompt of messages ends. */
 const endFields = {
-  add_generation_prompt: z.boolean({ error: 'true or false' }).nullish(),
-  continue_final_message: z.boolean({ error: 'true or false' }).nullish(),
+  add_generation_prompt: flag,
+  continue_final_message: flag,
 };
 
 /** Throws HttpError 400 for the combination that vLLM rejects. */
@@ -73,9 +73,9 @@ const chatSchema = z.object(
     ...refusedFields,
     ...endFields,
     messages: messageList,
-    add_special_tokens: addSpecialTokens,
+    add_special_tokens: flag,
     max_completion_tokens: samplingFields.max_tokens,
-    logprobs: z.boolean({ error: 'true or false' }).nullish(),
+    logprobs: flag,
     top_logprobs: topLogprobs.nullish(),
   },
   object,
@@ -91,7 +91,7 @@ const completionSchema = z.object(
     ...samplingFields,
     ...refusedFields,
     prompt: prompts,
-    add_special_tokens: addSpecialTokens,
+    add_special_tokens: flag,
     logprobs: topLogprobs.nullish(),
   },
   object,
@@ -107,7 +107,7 @@ const generateSchema = z.object(
         ...samplingFields,
         ...refusedFields,
         /** Accepted and ignored: this endpoint's answers have no text. */
-        detokenize: z.boolean({ error: 'true or false' }).nullish(),
+        detokenize: flag,
         logprobs: topLogprobs.nullish(),
         extra_args: z.object({ kv_transfer_params: requestFields.kv_transfer_params }).nullish(),
       },
@@ -283,8 +283,8 @@ const tokenizeSchema = z.object(
     prompt: z.string({ error: 'a string' }).optional(),
     ...endFields,
     messages: messageList.optional(),
-    add_special_tokens: addSpecialTokens,
-    return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
+    add_special_tokens: flag,
+    return_token_strs: flag,
   },
   object,
 );

@@ -10,7 +10,7 @@ const wanted = (what: string) => ({ error: what });
 
 const whole = (min: number, what: string) => z.number(wanted(what)).int(wanted(what)).min(min, wanted(what));
 
-const flag = z.boolean(wanted('true or false')).nullish();
+export const flag = z.boolean(wanted('true or false')).nullish();
 
 /** Every generated token is compared with each. */
 const MOST_STOP_TOKENS = 1024;
@@ -102,14 +102,8 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
 
-/** Interpreted by specialTokensOf(). */
-export const addSpecialTokens = flag;
-
-/** Whether the tokenizer's special tokens are added. Default: true for text. Throws HttpError 400 if true for messages. */
-export function specialTokensOf(
-  given: z.output<typeof addSpecialTokens>,
-  prompt: 'text' | 'messages',
-): boolean {
+/** Whether special tokens are added (add_special_tokens); default: true for text. Throws HttpError 400 if true for messages. */
+export function specialTokensOf(given: z.output<typeof flag>, prompt: 'text' | 'messages'): boolean {
   if (prompt === 'text') return given ?? true;
   if (!given) return false;
   const message =

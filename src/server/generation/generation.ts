@@ -5,6 +5,8 @@
 import { setMaxListeners } from 'node:events';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { SamplingParams } from '../../engine/types.ts';
+import { systemClock } from '../../platform/clock.ts';
+import { orAborted } from '../../router/or-aborted.ts';
 import { unguessable } from '../../router/request-id.ts';
 import type { Admission } from '../http/admission.ts';
 import { asHttpError, HttpError, isRetryLater } from '../http/http-error.ts';
@@ -96,7 +98,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   try {
     // Errors before the first token, or in any prompt, still get their own HTTP status.
     const first = await answers.next();
-    await Promise.race([prompts.known, aborted(signal)]);
+    await orAborted(signal, prompts.known);
     const answer = { parsed, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
     if (parsed.stream) return streamed(answers, first, answer, end);
     return await completeResponse(answers, first, answer);
@@ -149,13 +151,6 @@ class Prompts {
   }
 }
 
-const aborted = (signal: AbortSignal): Promise<never> =>
-  new Promise((_, reject) => {
-    const fail = () => reject(signal.reason);
-    if (signal.aborted) fail();
-    else signal.addEventListener('abort', fail, { once: true });
-  });
-
 /** Passes the items on, and calls `leave` at the end. */
 async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): AsyncGenerator<T, void> {
   try {
@@ -183,7 +178,7 @@ async function* pieceByPiece(
 ): AsyncGenerator<ChoicePiece> {
   const { service, observer } = deps;
   const { requestId, index } = choice;
-  const accepted = now();
+  const accepted = systemClock.now();
   let valid = false;
   let firstMs: number | null = null;
   let lastMs = accepted;
@@ -240,7 +235,7 @@ async function* pieceByPiece(
       const record: RequestRecord = {
         requestId,
         firstTokenMs: firstMs === null ? null : firstMs - accepted,
-        latencyMs: now() - accepted,
+        latencyMs: systemClock.now() - accepted,
         outputTokens,
         prompt: last?.final?.prompt ?? null,
         storedTokens: last?.final?.storedTokens ?? 0,
@@ -251,5 +246,3 @@ async function* pieceByPiece(
     }
   }
 }
-
-const now = (): number => performance.timeOrigin + performance.now();

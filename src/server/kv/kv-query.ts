@@ -8,13 +8,7 @@ import { ANSWER_MS, callWithTimeout } from '../../fleet/call-with-timeout.ts';
 import type { CacheAnswers, EngineLookup } from '../../fleet/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageList, plainMessage } from '../generation/bodies.ts';
-import {
-  addSpecialTokens,
-  checked,
-  requestFields,
-  specialTokensOf,
-  tokenIdList,
-} from '../generation/fields.ts';
+import { checked, flag, requestFields, specialTokensOf, tokenIdList } from '../generation/fields.ts';
 import { asHttpError, HttpError, noAnswer } from '../http/http-error.ts';
 import { bodyOf, jsonResponse } from '../http/json.ts';
 import { checkSizes, checkTokens } from '../http/request-limits.ts';
@@ -23,14 +17,12 @@ import { sourceOf } from '../router-service.ts';
 import type { EngineService, PortService, Prompt, RouterService } from '../service.ts';
 import { promptTokens } from '../text/text-tools.ts';
 
-const promptText = z.string({ error: 'a string, or a list of token ids' });
-
 const querySchema = z.object(
   {
     messages: messageList.optional(),
-    prompt: z.union([promptText, tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
+    prompt: z.union([z.string(), tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
     token_ids: tokenIdList.optional(),
-    add_special_tokens: addSpecialTokens,
+    add_special_tokens: flag,
     /** Router port only. Without it, the conversation is found by its history, as for a completion. */
     conversation_id: requestFields.conversation_id,
     session_id: requestFields.session_id,
