@@ -29,12 +29,8 @@ const QUICK_ROUNDS = 3;
 export async function calibrate(cluster: Cluster, options: CalibrationOptions): Promise<CostProfile> {
   const { mode, link, prefill } = cluster.settings;
   const plan = calibrationPlan(cluster, options);
-  const hooks: SweepHooks = {
-    ...(options.signal ? { signal: options.signal } : {}),
-    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
-  };
   const { store, connector } = cluster.settings;
-  const series = await sweepCluster(cluster, plan, hooks);
+  const series = await sweepCluster(cluster, plan, options);
   const { name } = connector;
   const before = store ? { connector: { name } } : {};
   await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching, ...before });

@@ -1,6 +1,7 @@
 /** Measures a store's costs: loads and saves by bytes, and reads from its folder into memory. */
 
 import type { CostProfile } from '../config/cost-profile.ts';
+import { cacheGroups } from '../engine/kv-cache-spec.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitNonNegative } from '../measure/least-squares.ts';
@@ -82,13 +83,13 @@ export async function measureStoreCosts(
 function fittingContexts(
   contexts: readonly number[],
   slots: number,
-  { blockSize, kvCacheGroups }: Cluster['settings'],
+  settings: Cluster['settings'],
 ): number[] {
   let taken = 0;
   return [...contexts]
     .sort((a, b) => a - b)
     .filter((tokens) => {
-      taken += (kvCacheGroups?.length ?? 1) * Math.ceil(tokens / blockSize);
+      taken += cacheGroups(settings).length * Math.ceil(tokens / settings.blockSize);
       return taken <= slots;
     });
 }

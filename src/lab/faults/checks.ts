@@ -4,6 +4,7 @@ import { messageOf } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { EngineStats } from '../../host/engine-report.ts';
+import { sum } from '../../sum.ts';
 import type { ViolationKind } from './types.ts';
 
 export type Found = { kind: ViolationKind; detail: string };
@@ -52,7 +53,7 @@ function grown({ engineId, memory }: EngineStats, cluster: CheckedCluster): Foun
   const engine = cluster.engines.find((engine) => engine.engineId === engineId);
   if (!engine) return [];
   const { shared = 0, ...onDevice } = engine.started.memory;
-  const atStart = Object.values(onDevice).reduce((sum, bytes) => sum + bytes, engine.started.blockBytes);
+  const atStart = sum(Object.values(onDevice)) + engine.started.blockBytes;
   const found: Found[] = [];
   const grew = (now: number, start: number, where: string): void => {
     const detail = `${engineId}: ${now} bytes ${where}, ${start} at the start`;

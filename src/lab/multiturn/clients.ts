@@ -6,6 +6,7 @@
 
 import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
+import { sumOf } from '../../sum.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn, Message } from '../../workload/types.ts';
 import type { Auditor } from '../audit.ts';
@@ -125,10 +126,7 @@ export function requestsOf(
   }: Pick<ClientOptions, 'maxRequests' | 'maxTurns' | 'numClients' | 'warmupStep'>,
 ): number {
   const warmed = warmupStep ? 1 : 0;
-  const turns = conversations.reduce(
-    (sum, conversation) => sum + turnsOf({ conversation }, { maxTurns }) - warmed,
-    0,
-  );
+  const turns = sumOf(conversations, (conversation) => turnsOf({ conversation }, { maxTurns }) - warmed);
   return maxRequests === null ? turns : Math.min(turns, Math.floor(maxRequests / numClients) * numClients);
 }
 

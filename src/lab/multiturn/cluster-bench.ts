@@ -1,6 +1,7 @@
 /** The benchmark on engines in this process: planned before they start, then served and reported. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { cacheGroups } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import { hasWindows } from '../../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
@@ -37,9 +38,8 @@ export function planBench(
   /** Links to compare, for a comparison of KV paths. */
   links: readonly (LinkSpec | null)[] = [base.link],
 ): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
-  const groups = base.kvCacheGroups?.length ?? 1;
   const served = asServed(workload.conversations, config);
-  const size = sizeOf(served, activeOf(config), base.blockSize, config.maxTokens, groups);
+  const size = sizeOf(served, activeOf(config), base.blockSize, config.maxTokens, cacheGroups(base).length);
   if (size.longest > base.maxModelLen) {
     throw new ConfigError(
       `the longest conversation has ${size.longest} tokens and the model's context is ${base.maxModelLen}: raise --max-model-len, use another --model, or shrink the workload with --scale 1/N`,
@@ -80,8 +80,8 @@ export async function benchCluster(
   const { maxTokens, temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { maxTokens, temperature, topK, topP, seed });
   const budget = budgetMs(config);
-  const { blockSize, kvCacheGroups } = cluster.settings;
-  const groups = kvCacheGroups?.length ?? 1;
+  const { blockSize } = cluster.settings;
+  const groups = cacheGroups(cluster.settings).length;
   const spansBefore = cluster.spanCounts();
   const servedFromMs = now();
   const session = await runSession(

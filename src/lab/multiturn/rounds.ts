@@ -47,12 +47,7 @@ export interface ArmCounters {
 }
 
 /** Options that are the same for all rounds and arms. */
-export type ServeOptions = Omit<
-  ClientOptions,
-  'round' | 'signal' | 'onRequest' | 'onFailure' | 'maxActive'
-> & {
-  maxActive: number;
-};
+export type ServeOptions = Omit<ClientOptions, 'round' | 'signal' | 'onRequest' | 'onFailure'>;
 
 /** The part of a plan that configures the engines. */
 type Pools = Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks' | 'link'>;

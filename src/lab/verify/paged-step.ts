@@ -1,6 +1,7 @@
 /** A step over sequences of several lengths in a paged cache, to check the kernels that read and write the cache. */
 import { ATTENTION_PART } from '../../model/kernels/attention-variants.ts';
 import { cutIntoPieces, type Piece } from '../../model/pass/step-inputs.ts';
+import { sum } from '../../sum.ts';
 import type { KernelShape } from './kernel-cases.ts';
 
 /** Layers in a block; LAYER is the one used. */
@@ -27,7 +28,7 @@ export interface PagedStep {
 export function pagedStep({ architecture, blockSize }: KernelShape): PagedStep {
   const { numKvHeads, headDim } = architecture;
   const counts = SEQUENCES.map(({ start, rows }) => Math.ceil((start + rows) / blockSize));
-  const numBlocks = 2 + 2 * counts.reduce((a, b) => a + b);
+  const numBlocks = 2 + 2 * sum(counts);
   let next = numBlocks + 1;
   const tables = counts.map((count) =>
     Array.from({ length: count }, () => {

@@ -12,7 +12,7 @@ import { plural } from '../../measure/format.ts';
 import { type KvGroups, kvGroups } from '../../model/architecture/kv-groups.ts';
 import type { Platform } from '../../platform/types.ts';
 import { seededGenerator } from '../../seeded.ts';
-import { sumOf } from '../../sum.ts';
+import { sum, sumOf } from '../../sum.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';
 import { oracleFor } from './kv-oracle.ts';
 import { type PulledTurns, twoTurns } from './two-turns.ts';
@@ -73,8 +73,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
       const lengths = [...conversations(blockSize, config.seed), ...beyondWindows(groups)];
       const tokens = lengths.map(({ prompt, output, added }) => prompt + output + added);
       say('the oracle');
-      const total = tokens.reduce((a, b) => a + b);
-      const oracle = await oracleFor(platform, config, kvDtype, total);
+      const oracle = await oracleFor(platform, config, kvDtype, sum(tokens));
       signal.throwIfAborted();
       say('starting engines');
       const cluster = await backend.startCluster({
@@ -174,13 +173,13 @@ function judge(
   const failure = served.flatMap(({ failures }, i) =>
     failures.map((why) => `conversation ${i + 1}: ${why}`),
   )[0];
-  const sum = (value: (turns: PulledTurns) => number): number => sumOf(served, value);
+  const pulledBlocks = plural(
+    sumOf(served, (t) => t.pulledBlockCount),
+    'block',
+  );
   const moved =
-    `${plural(served.length, 'conversation')}, ${sum((t) => t.pulledTokens)} tokens pulled in ` +
-    `${plural(
-      sum((t) => t.pulledBlockCount),
-      'block',
-    )} of ${layout.blockSize} (${sum((t) => t.hitTokens)} tokens hit)`;
+    `${plural(served.length, 'conversation')}, ${sumOf(served, (t) => t.pulledTokens)} tokens pulled in ` +
+    `${pulledBlocks} of ${layout.blockSize} (${sumOf(served, (t) => t.hitTokens)} tokens hit)`;
   const { worst, layers } = oracle;
   const against = `${worst.toExponential(1)} from the oracle in ${layers} (at most ${Number(tolerance.toPrecision(2))})`;
   if (failure) return { ok: false, detail: `${failure} (${moved})` };
