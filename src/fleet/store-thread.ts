@@ -69,9 +69,7 @@ export class StoreThread {
   static async start(
     platform: Platform,
     options: StoreOptions,
-    identity: EngineIdentity,
-    checksum: boolean,
-    namespace: string,
+    { identity, checksum, namespace }: { identity: EngineIdentity; checksum: boolean; namespace: string },
     clock: Clock,
     wire: EngineWire = plainWire,
   ): Promise<StoreThread> {
@@ -261,7 +259,7 @@ export async function startStore(
     const weights = checkpoint && files ? await fingerprint(files, checkpoint) : null;
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const { store: wanted, checksum } = options;
-    store = await StoreThread.start(platform, wanted, identity, checksum, namespace, clock, wire);
+    store = await StoreThread.start(platform, wanted, { identity, checksum, namespace }, clock, wire);
     await store.setLink(options.link);
     for (const engine of engines.all) await store.connect(engine);
     return store;

@@ -14,14 +14,18 @@ export interface ReportSource {
   machine(): Machine;
 }
 
+export interface RunResults {
+  runs: readonly RunReport[];
+  keeper: LogitKeeper | null;
+  integrity: Integrity;
+  timeline: TurnTimeline | null;
+}
+
 export function makeReport(
   source: ReportSource,
   config: RunConfig,
   cluster: Cluster,
-  runs: readonly RunReport[],
-  keeper: LogitKeeper | null,
-  integrity: Integrity,
-  timeline: TurnTimeline | null,
+  { runs, keeper, integrity, timeline }: RunResults,
 ): Report {
   const { model, engines, startMs, link } = cluster.info;
   const settings = { ...reportedSettings(config) };

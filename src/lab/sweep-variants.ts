@@ -55,11 +55,10 @@ export async function sweepVariants(
 export function makeSweepReport(
   source: ReportSource,
   config: RunConfig,
-  lists: Readonly<Record<string, unknown>>,
-  plan: SweepPlan,
   { info, measured }: SweptVariants,
-  complete: boolean,
+  how: { lists: Readonly<Record<string, unknown>>; plan: SweepPlan; complete: boolean },
 ): SweepReport {
+  const { lists, plan, complete } = how;
   const { name, parameters, kvBytesPerToken } = info.model;
   const thresholds = [...new Set(((lists.threshold ?? []) as readonly unknown[]).map(Number))];
   const settings = { thresholds: [...thresholds.sort((a, b) => a - b), null], seed: config.seed };

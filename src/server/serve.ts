@@ -107,7 +107,7 @@ export async function startServer(
     const observability = observeRouter(router, () => cluster.members.staying);
     const { url: routerUrl } = await ports.open(router, observability, options.ports.router);
     const admin = await ports.openAdmin((app, admission) => {
-      mountFleet(app, cluster, ofEngines, scalings, clientOf, admission);
+      mountFleet(app, { cluster, ports: ofEngines, scalings, clientOf, admission });
       if (faults) mountFaults(app, faults, () => cluster.engines.map(({ name }) => name));
     });
     if (options.autoscale)

@@ -16,6 +16,8 @@ import { type EngineWire, plainWire } from '../../src/transport/channel.ts';
 import type { EngineIdentity } from '../../src/transport/types.ts';
 import { inNoTime, TestClock } from '../clock.ts';
 
+const shared = { identity: {} as EngineIdentity, checksum: false, namespace: 'n' };
+
 /** A fake store thread that starts, answers and ends. */
 function threadOf() {
   const { port1, port2 } = new MessageChannel();
@@ -93,8 +95,7 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
     return plainWire(a, b);
   };
   const options = { bytes: 1, eviction: 'lru' } as unknown as StoreOptions;
-  const identity = {} as EngineIdentity;
-  const store = await StoreThread.start(platform as Platform, options, identity, false, 'n', clock, wire);
+  const store = await StoreThread.start(platform as Platform, options, shared, clock, wire);
   const died: string[] = [];
   const engine = (engineId: string) =>
     ({
@@ -195,7 +196,7 @@ test('a store that has answered at shutdown and does not end, since file calls h
   const { platform, staysAfter } = threadOf();
   staysAfter();
   const options = { bytes: 1, eviction: 'lru' } as unknown as StoreOptions;
-  const store = await StoreThread.start(platform, options, {} as EngineIdentity, false, 'n', clock);
+  const store = await StoreThread.start(platform, options, shared, clock);
   await inNoTime(clock, store.shutdown());
   expect(store.ended).toBe('it did not end within 5 s');
   expect(clock.now()).toBeLessThan(STUCK_MS);

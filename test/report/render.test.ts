@@ -148,7 +148,7 @@ describe('a rendered report', () => {
       for (const { summary } of runs)
         Object.assign(summary, { bytes_from_store: loaded, bytes_to_store: 9e6 });
       const config = parseRunConfig({ model: 'nano', store, storeDir });
-      const report = makeReport(source, config, cluster, runs, null, integrity, null);
+      const report = makeReport(source, config, cluster, { runs, keeper: null, integrity, timeline: null });
       const { ttft_speedup, ttft_ms, ttft_later_turns_ms, computed_tokens_saved, logits_identical } =
         report.comparison!;
       expect(logits_identical).toBe(true);

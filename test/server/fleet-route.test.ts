@@ -18,8 +18,8 @@ function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineC
     members: { isLeaving: () => false },
   };
   const app = new Hono();
-  const [ports, scalings] = [{ urls: {} }, { autoscale: null, events: [] }];
-  mountFleet(app, cluster as never, ports as never, scalings as never, clientOf, new Admission(1, 0));
+  const scalings = { autoscale: null, events: [] };
+  mountFleet(app, { cluster, ports: { urls: {} }, scalings, clientOf } as never);
   return async () => {
     const { engines } = (await (await app.request('/fleet')).json()) as {
       engines: { state: string; answers: boolean; load: { requests_in_flight: number } }[];
@@ -68,8 +68,7 @@ it('a change that is under way when the server stops is answered', async () => {
   const app = new Hono();
   app.onError((error) => new Response(`${(error as HttpError).status} ${error.message}`));
   const admission = new Admission(1, 0);
-  const nothing = {} as never;
-  mountFleet(app, cluster as never, nothing, nothing, (engine) => engine, admission);
+  mountFleet(app, { cluster, admission } as never);
   const answer = app.request('/fleet/scale', post({ decode: 1 }));
   await new Promise(setImmediate);
   admission.abortAll('the server is stopping');

@@ -144,8 +144,8 @@ async function run(
       () => serve(last, again),
     );
     const integrity = await finalIntegrity(cluster);
-    const timed = withoutAudited(runs);
-    const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
+    const results = { runs: withoutAudited(runs), keeper, integrity, timeline: timelines.timeline };
+    const made = makeReport(deps, config, cluster, results);
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     await print(report, conversations, config, gantt, deps);
     const asserted = await outputs.finish(report);

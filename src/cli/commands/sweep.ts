@@ -65,7 +65,7 @@ async function sweep(config: RunConfig, context: CommandContext, { lists }: Comm
     onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
   }).finally(() => progress.end());
   if (!swept) return EXIT.interrupted;
-  const report = makeSweepReport(deps, config, lists, plan, swept, !signal.aborted);
+  const report = makeSweepReport(deps, config, swept, { lists, plan, complete: !signal.aborted });
   progress.line(`swept in ${formatSeconds(left.elapsedMs())}`);
   const tables = textOutput(config, deps);
   tables.write(`${sweepLines(report, styleOf(deps.color)).join('\n')}\n`);

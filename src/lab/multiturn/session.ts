@@ -94,7 +94,7 @@ export async function runSession(
     };
   };
   try {
-    conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, budget);
+    conversations = await trial(cluster, target, planned, all, { ...options, signal, budget }, watcher);
     notes.push(...cutNotes(all, conversations, leastRounds));
     experiments = options.fitPools(conversations);
     if (experiments.some(({ roomy }) => roomy)) notes.push(NOT_TIGHT);
@@ -179,11 +179,10 @@ async function trial(
   target: BenchTarget,
   experiments: readonly ExperimentPlan[],
   all: readonly BenchConversation[],
-  options: SessionOptions,
+  options: SessionOptions & { budget: Budget },
   watcher: SessionWatcher,
-  budget: Budget,
 ): Promise<readonly BenchConversation[]> {
-  const { numClients, now } = options;
+  const { numClients, now, budget } = options;
   const few = all
     .slice(0, Math.max(numClients, 1))
     .map(({ id, turns }) => ({ id, turns: turns.slice(0, TRIAL_TURNS) }));

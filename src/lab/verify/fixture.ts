@@ -143,7 +143,7 @@ function fixtureRun(
     Array.from({ length: numLayers }, (_, layer) => {
       const all = new Float32Array(numKvHeads * length * headDim);
       for (let head = 0; head < numKvHeads; head++) {
-        all.set(headValues(layout, blocks, layer, plane, head, length), head * length * headDim);
+        all.set(headValues(layout, blocks, { layer, plane, head }, length), head * length * headDim);
       }
       return all;
     });

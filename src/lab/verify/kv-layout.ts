@@ -31,12 +31,16 @@ export const kvLayout = (
 /** Bytes of one head's key, or value, of one token. */
 const headBytes = ({ headDim, kvDtype }: KvLayout): number => headDim * (kvDtype === 'f16' ? 2 : 4);
 
+export interface HeadPlace {
+  layer: number;
+  plane: Plane;
+  head: number;
+}
+
 function headAt(
   layout: KvLayout,
   blocks: SequenceBlocks,
-  layer: number,
-  plane: Plane,
-  head: number,
+  { layer, plane, head }: HeadPlace,
   position: number,
 ): Uint8Array {
   const { numKvHeads, blockSize } = layout;
@@ -50,16 +54,14 @@ function headAt(
 export function headValues(
   layout: KvLayout,
   blocks: SequenceBlocks,
-  layer: number,
-  plane: Plane,
-  head: number,
+  place: HeadPlace,
   length: number,
 ): Float32Array {
   const { headDim, kvDtype } = layout;
   const widen = halfTable();
   const out = new Float32Array(length * headDim);
   for (let position = 0; position < length; position++) {
-    const bytes = headAt(layout, blocks, layer, plane, head, position);
+    const bytes = headAt(layout, blocks, place, position);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (let i = 0; i < headDim; i++) {
       out[position * headDim + i] =
@@ -119,8 +121,9 @@ export function firstDifference(
       if (position < Math.max(fromA[layer]!, fromB[layer]!)) continue;
       for (const plane of PLANES) {
         for (let head = 0; head < layout.numKvHeads; head++) {
-          const there = headAt(layout, b, layer, plane, head, position);
-          const same = headAt(layout, a, layer, plane, head, position).every((byte, i) => byte === there[i]);
+          const place = { layer, plane, head };
+          const there = headAt(layout, b, place, position);
+          const same = headAt(layout, a, place, position).every((byte, i) => byte === there[i]);
           if (!same) return `token ${position}, layer ${layer}, ${plane} of head ${head}`;
         }
       }

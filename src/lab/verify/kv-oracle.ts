@@ -56,7 +56,8 @@ export async function oracleFor(
           ['value', oracle.values(layer)],
         ] as const) {
           heads.forEach((expected, head) => {
-            const found = headValues(layout, blocks, layer, plane, head, promptTokenIds.length);
+            const place = { layer, plane, head };
+            const found = headValues(layout, blocks, place, promptTokenIds.length);
             const skipped = from[layer]! * layout.headDim;
             worst = Math.max(worst, largestError(found.subarray(skipped), expected.subarray(skipped)));
             for (const value of expected) largest = Math.max(largest, Math.abs(value));

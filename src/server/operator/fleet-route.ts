@@ -28,15 +28,17 @@ const scaleBody = z.strictObject({
   drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
 });
 
-/** `clientOf`: the client that sends requests to an engine; `admission`: of the port. */
-export function mountFleet(
-  app: Hono,
-  cluster: EngineCluster,
-  ports: EnginePorts,
-  scalings: ScalingLog,
-  clientOf: (engine: ThreadEngine) => EngineClient,
-  admission: Admission,
-): void {
+export interface FleetRoutes {
+  cluster: EngineCluster;
+  ports: EnginePorts;
+  scalings: ScalingLog;
+  /** The client that sends requests to an engine. */
+  clientOf: (engine: ThreadEngine) => EngineClient;
+  /** Of the port. */
+  admission: Admission;
+}
+
+export function mountFleet(app: Hono, { cluster, ports, scalings, clientOf, admission }: FleetRoutes): void {
   app.get('/fleet', async () => {
     const { rolesets, links } = fleetIn(cluster.settings);
     const { placement = 'pooled', link, mode } = cluster.settings;
