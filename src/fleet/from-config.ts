@@ -73,7 +73,7 @@ export function clusterOptions(
   }
   const fleet = fleetOf(config);
   const pools = defaultPools(config, architecture, { maxModelLen, fleet, software });
-  const options: ClusterOptions = {
+  return {
     model: config.model,
     weightSeed: config.seed,
     weightDtype: config.weightDtype,
@@ -107,7 +107,6 @@ export function clusterOptions(
     poison: false,
     fault: null,
   };
-  return options;
 }
 
 function storeOptions(config: RunConfig): StoreOptions | null {

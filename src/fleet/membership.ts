@@ -135,7 +135,7 @@ export class Membership<E extends Member = ThreadEngine> {
   }
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
-    const { pool, clock, conversations, turns, clientOf, notify, newId, onLost, onMove } = this.#deps;
+    const { pool, clientOf, notify } = this.#deps;
     // An engine that is just being replaced has a successor, which then leaves instead.
     const engine = await this.inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
@@ -148,11 +148,8 @@ export class Membership<E extends Member = ThreadEngine> {
       const to = successorOf(engine, this.staying);
       return to && clientOf(to);
     };
-    const remaining = () => engine.remaining();
-    const leaving = { client: clientOf(engine), remaining };
-    const callbacks = { ...(onLost ? { onLost } : {}), ...(onMove ? { onMove } : {}) };
-    const deps = { clock, conversations, turns, successor, newId, ...callbacks };
-    const report = await drainEngine(leaving, rule, deps);
+    const leaving = { client: clientOf(engine), remaining: () => engine.remaining() };
+    const report = await drainEngine(leaving, rule, { ...this.#deps, successor });
     await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
     const left = { engineId, role, name, ...report };

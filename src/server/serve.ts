@@ -62,7 +62,7 @@ export async function startServer(
   startTextThread: (model: string) => Worker,
   faults: FaultBoard | null = null,
 ): Promise<RunningServer> {
-  const { local } = await checkAccess(options).catch(async (error: unknown) => {
+  const local = await checkAccess(options).catch(async (error: unknown) => {
     await cluster.close();
     throw error;
   });

@@ -11,11 +11,6 @@ export interface AccessOptions {
   adminOnClientPorts: boolean;
 }
 
-export interface Reach {
-  /** Only this machine can reach the client ports. */
-  local: boolean;
-}
-
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
@@ -29,8 +24,8 @@ async function isLocal(host: string): Promise<boolean> {
   );
 }
 
-/** Throws ConfigError; its message contains no key. */
-export async function checkAccess(options: AccessOptions): Promise<Reach> {
+/** Resolves to whether only this machine can reach the client ports. Throws ConfigError; its message contains no key. */
+export async function checkAccess(options: AccessOptions): Promise<boolean> {
   const { host, adminHost, apiKey, adminKey, adminOnClientPorts } = options;
   checkKey('--api-key', apiKey);
   checkKey('--admin-key', adminKey);
@@ -55,7 +50,7 @@ export async function checkAccess(options: AccessOptions): Promise<Reach> {
       `${open} is reachable from other machines, and there is no key for the operator's paths there: give --admin-key (or KVFERRY_ADMIN_KEY)`,
     );
   }
-  return { local };
+  return local;
 }
 
 function checkKey(option: string, key: string | null): void {
