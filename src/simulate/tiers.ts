@@ -39,7 +39,7 @@ const NOTHING = new Uint8Array(0);
 
 /** A block is named by its key alone and has no contents. */
 const NAMES_ALONE: BlockFormat = {
-  nameOf: ({ hash }) => hash,
+  nameOf: ({ key }) => key,
   encode: () => NOTHING,
   decode: () => NOTHING,
 };
@@ -52,7 +52,7 @@ export class SimulatedTiers {
   /** Throws ConfigError for a folder that has no room for one block. */
   constructor({ options, blockBytes, clock, costs }: TiersDeps) {
     const bytesOf = (key: StoreKey): number => blockBytes[partsOf(key).group]!;
-    const format: BlockFormat = { ...NAMES_ALONE, fileBytes: ({ hash }) => fileBytesOf(bytesOf(hash)) };
+    const format: BlockFormat = { ...NAMES_ALONE, fileBytes: ({ key }) => fileBytesOf(bytesOf(key)) };
     const largest = slotBytes(blockBytes);
     const below = { namespace: '', blockBytes: largest, clock, onTrouble() {}, format };
     const make = (medium: Medium): SimulatedTier => {

@@ -35,12 +35,12 @@ export const fileBytesOf = (blockBytes: number): number => HEAD_BYTES + blockByt
 export interface BlockName {
   /** See namespaceOf: 64 hex digits. */
   namespace: string;
-  hash: StoreKey;
+  key: StoreKey;
 }
 
 /** How a block is named and encoded below a store's memory. */
 export interface BlockFormat {
-  /** null if the hash cannot be part of a name; the block is then kept in memory only. */
+  /** null if the key cannot be part of a name; the block is then kept in memory only. */
   nameOf(name: BlockName): string | null;
   encode(name: BlockName, kv: readonly Uint8Array[]): Uint8Array;
   /** Returns the KV, or a few words on what is wrong. `bytes`: expected size of the KV. */
@@ -53,7 +53,7 @@ const DIGITS = /^[0-9a-f]{64}$/;
 const KEY = /^[0-9a-f]{64}(\.[1-9]\d{0,3})?$/;
 
 /** Whether the block's name can be part of a file name or of a server's key. */
-export const isName = ({ namespace, hash }: BlockName): boolean => KEY.test(hash) && DIGITS.test(namespace);
+export const isName = ({ namespace, key }: BlockName): boolean => KEY.test(key) && DIGITS.test(namespace);
 
 /**
  * Digest of everything that must be equal for two engines' blocks with the same hash to have the same bytes. 64 hex digits.
@@ -75,7 +75,7 @@ export function namespaceOf(equal: {
   return bytesToHex(sha256(utf8ToBytes(JSON.stringify(facts))));
 }
 
-export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Array[]): Uint8Array {
+export function encodeBlock({ namespace, key }: BlockName, kv: readonly Uint8Array[]): Uint8Array {
   const length = bytesIn(kv);
   const file = new Uint8Array(HEAD_BYTES + length);
   let end = HEAD_BYTES;
@@ -85,11 +85,11 @@ export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Ar
   }
   const view = new DataView(file.buffer);
   view.setUint32(AT.magic, MAGIC, true);
-  const { hash: digits, group } = partsOf(hash);
+  const { hash, group } = partsOf(key);
   view.setUint16(AT.version, FILE_VERSION, true);
   view.setUint16(AT.group, group, true);
   file.set(hexToBytes(namespace), AT.namespace);
-  file.set(hexToBytes(digits), AT.hash);
+  file.set(hexToBytes(hash), AT.hash);
   view.setUint32(AT.bytes, length, true);
   view.setUint32(AT.sum, checksum(file.subarray(HEAD_BYTES)), true);
   view.setUint32(AT.headSum, checksum(file.subarray(0, AT.headSum)), true);
@@ -99,7 +99,7 @@ export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Ar
 /** Returns the KV as a view, or a few words on what is wrong with the file. `bytes`: expected size of the KV. */
 export function decodeBlock(
   file: Uint8Array,
-  { namespace, hash }: BlockName,
+  { namespace, key }: BlockName,
   bytes: number,
 ): Uint8Array | { wrong: string } {
   if (file.length < HEAD_BYTES) return { wrong: `it has ${file.length} bytes, fewer than a header` };
@@ -112,8 +112,8 @@ export function decodeBlock(
     return { wrong: "its header's checksum differs" };
   if (!same(file.subarray(AT.namespace, AT.hash), hexToBytes(namespace)))
     return { wrong: 'it belongs to another model, layout or adapter' };
-  const { hash: digits, group } = partsOf(hash);
-  const isBlock = same(file.subarray(AT.hash, AT.bytes), hexToBytes(digits));
+  const { hash, group } = partsOf(key);
+  const isBlock = same(file.subarray(AT.hash, AT.bytes), hexToBytes(hash));
   if (!isBlock || view.getUint16(AT.group, true) !== group) return { wrong: 'it is another block' };
   const length = view.getUint32(AT.bytes, true);
   if (length !== bytes || file.length !== HEAD_BYTES + length)

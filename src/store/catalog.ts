@@ -6,18 +6,19 @@
 import type { EvictionName } from '../config/store.ts';
 import { invariant } from '../errors.ts';
 import { makeEviction } from './eviction/make.ts';
-import type { EvictionPolicy, Key } from './eviction/types.ts';
+import type { EvictionPolicy } from './eviction/types.ts';
+import type { StoreKey } from './keys.ts';
 
 export interface CatalogDeps {
   /** Capacity in blocks, at least 1. */
   slots: number;
   eviction: EvictionName;
   /** Called during an eviction: the bytes are still in the slot, but will be overwritten next. */
-  onEvicted?: (key: Key, slot: number) => void;
+  onEvicted?: (key: StoreKey, slot: number) => void;
   /** Called when a block has arrived ('stored') or is gone ('removed'). */
-  onChange?: (kind: 'stored' | 'removed', key: Key) => void;
+  onChange?: (kind: 'stored' | 'removed', key: StoreKey) => void;
   /** Called when a block has proved worth keeping: see EvictionDeps. */
-  onHot?: (key: Key, slot: number) => void;
+  onHot?: (key: StoreKey, slot: number) => void;
 }
 
 export interface CatalogCounters {
@@ -33,7 +34,7 @@ export interface CatalogCounters {
 interface Block {
   slot: number;
   /** The block before it in its sequence, whether present or not; null if it is the first. */
-  parent: Key | null;
+  parent: StoreKey | null;
   /** Its bytes have arrived. */
   ready: boolean;
   /** Number of loads in progress. */
@@ -45,10 +46,10 @@ export class BlockCatalog {
   readonly counters: CatalogCounters = { lookups: 0, hits: 0, stored: 0, evicted: 0, refused: 0 };
   readonly #deps: CatalogDeps;
   #policy: EvictionPolicy;
-  readonly #blocks = new Map<Key, Block>();
+  readonly #blocks = new Map<StoreKey, Block>();
   readonly #free: number[];
   /** Blocks still arriving that are already hot: reported when they have arrived. */
-  readonly #hotComing = new Set<Key>();
+  readonly #hotComing = new Set<StoreKey>();
 
   constructor(deps: CatalogDeps) {
     this.slots = deps.slots;
@@ -70,13 +71,13 @@ export class BlockCatalog {
   }
 
   /** 'coming': being written now. Changes nothing. */
-  state(key: Key): 'ready' | 'coming' | 'absent' {
+  state(key: StoreKey): 'ready' | 'coming' | 'absent' {
     const block = this.#blocks.get(key);
     return block ? (block.ready ? 'ready' : 'coming') : 'absent';
   }
 
   /** All blocks present or arriving. */
-  *blocks(): Iterable<Readonly<Block & { key: Key }>> {
+  *blocks(): Iterable<Readonly<Block & { key: StoreKey }>> {
     for (const [key, block] of this.#blocks) yield { key, ...block };
   }
 
@@ -86,7 +87,7 @@ export class BlockCatalog {
   }
 
   /** Blocks whose bytes are present, with their slots, roughly in order of eviction. */
-  *ready(): Iterable<readonly [key: Key, slot: number]> {
+  *ready(): Iterable<readonly [key: StoreKey, slot: number]> {
     for (const key of this.#policy.keys()) {
       const { slot, ready } = this.#blocks.get(key)!;
       if (ready) yield [key, slot];
@@ -94,7 +95,7 @@ export class BlockCatalog {
   }
 
   /** The block's slot; null if its bytes are not present. Changes nothing. */
-  slotOf(key: Key): number | null {
+  slotOf(key: StoreKey): number | null {
     const block = this.#blocks.get(key);
     return block?.ready ? block.slot : null;
   }
@@ -106,13 +107,13 @@ export class BlockCatalog {
   }
 
   /** Pins these ready blocks until completeLoad and returns their slots. Counts as a use, the first key most recent. */
-  prepareLoad(keys: readonly Key[]): number[] {
+  prepareLoad(keys: readonly StoreKey[]): number[] {
     for (let i = keys.length - 1; i >= 0; i--) this.#policy.touch(keys[i]!);
     return this.keep(keys);
   }
 
   /** The same, without counting as a use. */
-  keep(keys: readonly Key[]): number[] {
+  keep(keys: readonly StoreKey[]): number[] {
     return keys.map((key) => {
       const block = this.#blocks.get(key);
       invariant(block?.ready, () => `block ${key} is loaded, but is not there`);
@@ -121,7 +122,7 @@ export class BlockCatalog {
     });
   }
 
-  completeLoad(keys: readonly Key[]): void {
+  completeLoad(keys: readonly StoreKey[]): void {
     for (const key of keys) {
       const block = this.#blocks.get(key);
       invariant(block && block.readers > 0, () => `block ${key} was not being loaded`);
@@ -133,8 +134,8 @@ export class BlockCatalog {
    * A sequence continues after this block: renews the block and those before it, so that later blocks do not evict them. Pins
    * those that are ready, until completeLoad, and returns their keys.
    */
-  keepText(last: Key | null): Key[] {
-    const kept: Key[] = [];
+  keepText(last: StoreKey | null): StoreKey[] {
+    const kept: StoreKey[] = [];
     let block: Block | undefined;
     for (let key = last; key !== null; key = block.parent) {
       block = this.#blocks.get(key);
@@ -148,7 +149,7 @@ export class BlockCatalog {
   }
 
   /** Allocates a slot for an absent block, to be written until completeStore; null if every block is in use. */
-  prepareStore(key: Key, parent: Key | null = null): number | null {
+  prepareStore(key: StoreKey, parent: StoreKey | null = null): number | null {
     invariant(!this.#blocks.has(key), () => `block ${key} is already there or arriving`);
     if (!this.#policy.put(key, parent)) {
       this.counters.refused++;
@@ -161,7 +162,7 @@ export class BlockCatalog {
   }
 
   /** Ends prepareStore: the bytes have arrived (`succeeded`), or will not. */
-  completeStore(key: Key, succeeded: boolean): void {
+  completeStore(key: StoreKey, succeeded: boolean): void {
     const block = this.#blocks.get(key);
     invariant(block && !block.ready, () => `block ${key} was not being stored`);
     if (succeeded) {
@@ -203,30 +204,30 @@ export class BlockCatalog {
         return ready && readers === 0;
       },
       onEvicted: (key) => this.#evicted(key),
-      ...(onHot ? { onHot: (key: Key) => this.#hot(key) } : {}),
+      ...(onHot ? { onHot: (key: StoreKey) => this.#hot(key) } : {}),
     });
   }
 
-  #forget(key: Key, block: Block): void {
+  #forget(key: StoreKey, block: Block): void {
     this.#policy.remove(key);
     this.#leave(key, block);
   }
 
-  #evicted(key: Key): void {
+  #evicted(key: StoreKey): void {
     const block = this.#blocks.get(key)!;
     this.#deps.onEvicted?.(key, block.slot);
     this.#leave(key, block);
     this.counters.evicted++;
   }
 
-  #leave(key: Key, { slot, ready }: Block): void {
+  #leave(key: StoreKey, { slot, ready }: Block): void {
     if (ready) this.#deps.onChange?.('removed', key);
     this.#blocks.delete(key);
     this.#hotComing.delete(key);
     this.#free.push(slot);
   }
 
-  #hot(key: Key): void {
+  #hot(key: StoreKey): void {
     const block = this.#blocks.get(key);
     if (block?.ready) this.#deps.onHot?.(key, block.slot);
     else this.#hotComing.add(key);

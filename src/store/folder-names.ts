@@ -8,16 +8,16 @@ export const MARKER = 'kvferry-store.json';
 
 const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64}(?:\.[1-9]\d{0,3})?)\.kv$/;
 
-/** null if the hash cannot be part of a file name; the block is then kept in memory only. */
+/** null if the key cannot be part of a file name; the block is then kept in memory only. */
 export const fileOf = (name: BlockName): string | null => {
-  const { namespace, hash } = name;
-  return isName(name) ? `blocks/${namespace}/${hash.slice(0, 2)}/${hash}.kv` : null;
+  const { namespace, key } = name;
+  return isName(name) ? `blocks/${namespace}/${key.slice(0, 2)}/${key}.kv` : null;
 };
 
 /** The block that a file contains, by its name; null for other files. */
 export function blockIn({ name }: Pick<StoreFile, 'name'>): BlockName | null {
   const found = BLOCK.exec(name);
-  return found ? { namespace: found[1]!, hash: found[2]! } : null;
+  return found ? { namespace: found[1]!, key: found[2]! } : null;
 }
 
 /**

@@ -1,16 +1,15 @@
 /** Which blocks have room in a folder's quota: counts bytes, chooses what is evicted, and touches no files. */
-import type { BlockHash } from '../engine/block-hash.ts';
 import { Lru } from './eviction/lru.ts';
-import { partsOf } from './keys.ts';
+import { partsOf, type StoreKey } from './keys.ts';
 
 /** How many blocks are remembered for which there was no room. */
 const MOST_CUT = 4096;
 
 export class FolderRoom {
   readonly #bytes: number;
-  readonly #onEvicted: (hash: BlockHash) => void;
+  readonly #onEvicted: (key: StoreKey) => void;
   /** File size of each block, including those still being written. */
-  readonly #sizes = new Map<BlockHash, number>();
+  readonly #sizes = new Map<StoreKey, number>();
   #taken = 0;
   /** Order of eviction. No bound on the number, only on bytes: blocks of different groups differ in size. */
   readonly #order = new Lru({ capacity: Number.POSITIVE_INFINITY });
@@ -18,49 +17,49 @@ export class FolderRoom {
   readonly #cut = new Lru({ capacity: MOST_CUT });
 
   /** `onEvicted` is called after a block has lost its room to another: its file must go. */
-  constructor({ bytes, onEvicted }: { bytes: number; onEvicted: (hash: BlockHash) => void }) {
+  constructor({ bytes, onEvicted }: { bytes: number; onEvicted: (key: StoreKey) => void }) {
     this.#bytes = bytes;
     this.#onEvicted = onEvicted;
   }
 
-  has(hash: BlockHash): boolean {
-    return this.#order.has(hash);
+  has(key: StoreKey): boolean {
+    return this.#order.has(key);
   }
 
   /** The first block counts as used most recently: without it, the rest is useless. */
-  used(hashes: readonly BlockHash[]): void {
-    for (const hash of hashes.toReversed()) this.#order.touch(hash);
+  used(keys: readonly StoreKey[]): void {
+    for (const key of keys.toReversed()) this.#order.touch(key);
   }
 
   /** Makes room by evicting the least recently used blocks. False if that would evict the sequence's own earlier blocks. */
-  enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): boolean {
+  enter(key: StoreKey, bytes: number, parent: StoreKey | null = null): boolean {
     // It may replace a file that could not be read.
-    this.leave(hash);
+    this.leave(key);
     while (this.#taken + bytes > this.#bytes && this.#order.size > 0) {
       const [oldest] = this.#order.keys();
-      if (parent !== null && this.#ends(hash, parent, oldest!)) {
-        this.#cut.put(partsOf(hash).hash);
+      if (parent !== null && this.#ends(key, parent, oldest!)) {
+        this.#cut.put(partsOf(key).hash);
         return false;
       }
       this.leave(oldest!);
       this.#onEvicted(oldest!);
     }
-    this.#cut.remove(partsOf(hash).hash);
-    this.#order.put(hash, parent);
-    this.#sizes.set(hash, bytes);
+    this.#cut.remove(partsOf(key).hash);
+    this.#order.put(key, parent);
+    this.#sizes.set(key, bytes);
     this.#taken += bytes;
     return true;
   }
 
-  leave(hash: BlockHash): void {
-    this.#order.remove(hash);
-    this.#taken -= this.#sizes.get(hash) ?? 0;
-    this.#sizes.delete(hash);
+  leave(key: StoreKey): void {
+    this.#order.remove(key);
+    this.#taken -= this.#sizes.get(key) ?? 0;
+    this.#sizes.delete(key);
   }
 
   /** Whether the sequence has no room from this block on. A missing parent alone is no sign: windowed groups skip blocks. */
-  #ends(hash: BlockHash, parent: BlockHash, oldest: BlockHash): boolean {
+  #ends(key: StoreKey, parent: StoreKey, oldest: StoreKey): boolean {
     if (this.#order.has(parent)) return oldest === parent;
-    return [hash, parent].some((key) => this.#cut.has(partsOf(key).hash));
+    return [key, parent].some((each) => this.#cut.has(partsOf(each).hash));
   }
 }

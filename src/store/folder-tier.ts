@@ -3,7 +3,6 @@
  * other processes. Trouble never fails a request: a block that cannot be read is a miss, and one that cannot be written is
  * skipped. Each kind of trouble is reported once.
  */
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
@@ -12,6 +11,7 @@ import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf
 import { blockIn, fileOf, openStoreFolder, remakeStoreFolder } from './folder-names.ts';
 import { inOrderOfEviction } from './folder-order.ts';
 import { FolderRoom } from './folder-room.ts';
+import type { StoreKey } from './keys.ts';
 import type { Tier } from './lower-tiers.ts';
 import { bytesIn, scatter } from './slots.ts';
 import type { FolderCounters } from './stats.ts';
@@ -29,7 +29,7 @@ export interface FolderTierOptions {
   ttlMs: number | null;
   clock: Clock;
   /** Called when a block's file was written or is gone. Not called for files present at the start. */
-  onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
+  onChange?: (kind: 'stored' | 'removed', key: StoreKey) => void;
   /** Called once for each kind of trouble. */
   onTrouble: (message: string) => void;
   /** Default: the file format shared with other processes. */
@@ -45,12 +45,12 @@ export class FolderTier implements Tier {
   };
   readonly #options: FolderTierOptions;
   /** Existing files: when each was written, ms on this machine's clock, and its size. */
-  readonly #written = new Map<BlockHash, { atMs: number; bytes: number }>();
+  readonly #written = new Map<StoreKey, { atMs: number; bytes: number }>();
   #bytes = 0;
   readonly #room: FolderRoom;
   readonly #queue: WriteQueue;
   /** Files being removed. Writing one of them again waits for that. */
-  readonly #removing = new Map<BlockHash, Promise<void>>();
+  readonly #removing = new Map<StoreKey, Promise<void>>();
   readonly #warn: (kind: string, message: string) => void;
   readonly #format: BlockFormat;
 
@@ -59,12 +59,12 @@ export class FolderTier implements Tier {
     const { quotaBytes, blockBytes, format = FILES } = options;
     this.#room = new FolderRoom({
       bytes: Math.max(fileBytesIn(options), quotaBytes - othersBytes),
-      onEvicted: (hash) => this.#remove(hash),
+      onEvicted: (key) => this.#remove(key),
     });
     this.#options = options;
     this.#warn = warnOnce(options.onTrouble);
     this.#format = format;
-    const write: WriteQueueDeps['write'] = (hash, written) => this.#write(hash, written);
+    const write: WriteQueueDeps['write'] = (key, written) => this.#write(key, written);
     this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
   }
 
@@ -86,14 +86,14 @@ export class FolderTier implements Tier {
     for (const file of files) {
       const block = blockIn(file);
       if (block?.namespace !== namespace) continue;
-      tier.#wrote(block.hash, file.modifiedMs, file.bytes);
-      tier.#room.enter(block.hash, file.bytes);
-      tier.has(block.hash);
+      tier.#wrote(block.key, file.modifiedMs, file.bytes);
+      tier.#room.enter(block.key, file.bytes);
+      tier.has(block.key);
     }
     return tier;
   }
 
-  hashes(): Iterable<BlockHash> {
+  keys(): Iterable<StoreKey> {
     return this.#written.keys();
   }
 
@@ -111,33 +111,33 @@ export class FolderTier implements Tier {
   }
 
   /** Whether the block is there or queued for writing. Removes it if its TTL has expired. */
-  has(hash: BlockHash): boolean {
-    if (this.#queue.has(hash)) return true;
-    const written = this.#written.get(hash);
+  has(key: StoreKey): boolean {
+    if (this.#queue.has(key)) return true;
+    const written = this.#written.get(key);
     if (!written) return false;
     const { ttlMs, clock } = this.#options;
     if (ttlMs === null || clock.now() < written.atMs + ttlMs) return true;
     this.counters.expired++;
-    this.#forget(hash);
+    this.#forget(key);
     return false;
   }
 
-  used(hashes: readonly BlockHash[]): void {
-    this.#room.used(hashes);
+  used(keys: readonly StoreKey[]): void {
+    this.#room.used(keys);
   }
 
-  async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
-    return new Set(hashes.filter((hash) => this.has(hash)));
+  async find(keys: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>> {
+    return new Set(keys.filter((key) => this.has(key)));
   }
 
-  async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
-    if (this.#queue.copy(hash, into)) return true;
+  async read(key: StoreKey, into: readonly Uint8Array[]): Promise<boolean> {
+    if (this.#queue.copy(key, into)) return true;
     const { folder, namespace, clock } = this.#options;
     const begunMs = clock.now();
-    const name = this.#format.nameOf({ namespace, hash });
-    if (name === null || !this.has(hash)) return false;
+    const name = this.#format.nameOf({ namespace, key });
+    if (name === null || !this.has(key)) return false;
     const numBytes = bytesIn(into);
-    const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, numBytes);
+    const take = (file: Uint8Array | null) => this.#take({ namespace, key }, file, into, numBytes);
     try {
       const came = folder.readFor
         ? await folder.readFor(name, fileBytesOf(numBytes), take)
@@ -154,7 +154,7 @@ export class FolderTier implements Tier {
       );
       this.counters.broken++;
       // Its file stays, since the trouble may be the disk's, and takes its room until the block is written again.
-      this.#forgotten(hash);
+      this.#forgotten(key);
       return false;
     }
   }
@@ -162,11 +162,11 @@ export class FolderTier implements Tier {
   /** Checks the file and copies its KV to `into`. */
   #take(name: BlockName, file: Uint8Array | null, into: readonly Uint8Array[], numBytes: number): boolean {
     const { folder } = this.#options;
-    const { hash } = name;
+    const { key } = name;
     if (!file) {
       // Another process removed it.
-      this.#room.leave(hash);
-      this.#forgotten(hash);
+      this.#room.leave(key);
+      this.#forgotten(key);
       return false;
     }
     const kv = this.#format.decode(file, name, numBytes);
@@ -176,16 +176,16 @@ export class FolderTier implements Tier {
         'broken',
         `${folder.location}/${this.#format.nameOf(name)} is ignored and removed: ${kv.wrong}`,
       );
-      this.#forget(hash);
+      this.#forget(key);
       return false;
     }
     scatter(kv, into);
     return true;
   }
 
-  write(hash: BlockHash, kv: readonly Uint8Array[], parent: BlockHash | null = null): void {
-    if (this.has(hash) || this.#format.nameOf({ namespace: this.#options.namespace, hash }) === null) return;
-    this.#queue.add(hash, { kv, parent });
+  write(key: StoreKey, kv: readonly Uint8Array[], parent: StoreKey | null = null): void {
+    if (this.has(key) || this.#format.nameOf({ namespace: this.#options.namespace, key }) === null) return;
+    this.#queue.add(key, { kv, parent });
   }
 
   async flush(): Promise<void> {
@@ -193,60 +193,60 @@ export class FolderTier implements Tier {
     await Promise.all(this.#removing.values());
   }
 
-  async #write(hash: BlockHash, { kv, parent }: Written): Promise<boolean> {
+  async #write(key: StoreKey, { kv, parent }: Written): Promise<boolean> {
     const { folder, namespace, clock } = this.#options;
-    const name = { namespace, hash };
+    const name = { namespace, key };
     const file = this.#format.encode(name, kv);
     // Make room first, so that the folder never exceeds its quota.
-    if (!this.#room.enter(hash, this.#format.fileBytes?.(name) ?? file.length, parent)) return false;
-    await this.#removing.get(hash);
+    if (!this.#room.enter(key, this.#format.fileBytes?.(name) ?? file.length, parent)) return false;
+    await this.#removing.get(key);
     try {
       await folder.write(this.#format.nameOf(name)!, file, () => remakeStoreFolder(folder));
     } catch (error) {
-      this.#room.leave(hash);
+      this.#room.leave(key);
       this.#warn(
         'write',
         `${folder.location} cannot be written to (${messageOf(error)}): existing blocks are still read, and none are added until writing works again`,
       );
       throw error;
     }
-    if (this.#room.has(hash)) {
-      this.#wrote(hash, clock.now(), file.length);
-      this.#options.onChange?.('stored', hash);
-    } else this.#remove(hash);
+    if (this.#room.has(key)) {
+      this.#wrote(key, clock.now(), file.length);
+      this.#options.onChange?.('stored', key);
+    } else this.#remove(key);
     return true;
   }
 
-  #forget(hash: BlockHash): void {
-    this.#room.leave(hash);
-    this.#remove(hash);
+  #forget(key: StoreKey): void {
+    this.#room.leave(key);
+    this.#remove(key);
   }
 
-  #wrote(hash: BlockHash, atMs: number, bytes: number): void {
-    this.#written.set(hash, { atMs, bytes });
+  #wrote(key: StoreKey, atMs: number, bytes: number): void {
+    this.#written.set(key, { atMs, bytes });
     this.#bytes += bytes;
   }
 
   /** The block's file is gone. */
-  #forgotten(hash: BlockHash): void {
-    const written = this.#written.get(hash);
+  #forgotten(key: StoreKey): void {
+    const written = this.#written.get(key);
     if (!written) return;
-    this.#written.delete(hash);
+    this.#written.delete(key);
     this.#bytes -= written.bytes;
-    this.#options.onChange?.('removed', hash);
+    this.#options.onChange?.('removed', key);
   }
 
-  #remove(hash: BlockHash): void {
-    this.#forgotten(hash);
-    const name = this.#format.nameOf({ namespace: this.#options.namespace, hash });
+  #remove(key: StoreKey): void {
+    this.#forgotten(key);
+    const name = this.#format.nameOf({ namespace: this.#options.namespace, key });
     if (name === null) return;
     const removed = this.#options.folder
       .remove(name)
       .catch(() => {})
       .finally(() => {
-        if (this.#removing.get(hash) === removed) this.#removing.delete(hash);
+        if (this.#removing.get(key) === removed) this.#removing.delete(key);
       });
-    this.#removing.set(hash, removed);
+    this.#removing.set(key, removed);
   }
 }
 

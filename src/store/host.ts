@@ -142,8 +142,8 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       if (to === null) return report.stop();
       report.begin(to, [
         ['CPU', [...catalog.ready()].map(([key]) => key)],
-        ['DISK', [...(folder?.hashes() ?? [])]],
-        ['REMOTE', [...(server?.hashes() ?? [])]],
+        ['DISK', [...(folder?.keys() ?? [])]],
+        ['REMOTE', [...(server?.keys() ?? [])]],
       ]);
     },
 
@@ -188,7 +188,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
         const state = ready ? (readers > 0 ? 'read' : 'ready') : 'coming';
         return { id: slot + 1, key, state } as const;
       });
-      return { ...news.news(since, memory, folder?.hashes() ?? null), queues: catalog.queues };
+      return { ...news.news(since, memory, folder?.keys() ?? null), queues: catalog.queues };
     },
 
     async clear() {

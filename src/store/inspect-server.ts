@@ -1,9 +1,8 @@
 /** Lists, verifies and clears the blocks that stores left on a server, for the CLI. Needs no engine. */
-import type { BlockHash } from '../engine/block-hash.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { ListedServer } from '../platform/types.ts';
 import { inTime } from '../transport/deadlines.ts';
-import { decodeBlock, HEAD_BYTES } from './block-file.ts';
+import { type BlockName, decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { BLOCK_KEYS, blockAt } from './server-keys.ts';
 
 /** The blocks of one model on one adapter. */
@@ -32,8 +31,7 @@ const READERS = 8;
 
 interface Found {
   key: string;
-  namespace: string;
-  hash: BlockHash;
+  block: BlockName;
   bytes: number | null;
 }
 
@@ -42,7 +40,8 @@ export async function listServer(inspection: ServerInspection): Promise<ServerNa
   const namespaces = new Map<string, ServerNamespace>();
   for await (const found of blocksOf(inspection)) {
     inspection.signal?.throwIfAborted();
-    for (const { namespace, bytes } of found) {
+    for (const { block, bytes } of found) {
+      const { namespace } = block;
       const known = namespaces.get(namespace) ?? { namespace, blocks: 0, bytes: 0 };
       const sum = known.bytes + (bytes ?? 0);
       namespaces.set(namespace, { namespace, blocks: known.blocks + 1, bytes: sum });
@@ -84,16 +83,13 @@ export async function clearServer(inspection: ServerInspection): Promise<{ block
   return { blocks, bytes: total };
 }
 
-async function wrongWith(
-  inspection: ServerInspection,
-  { key, namespace, hash, bytes }: Found,
-): Promise<string | null> {
+async function wrongWith(inspection: ServerInspection, { key, block, bytes }: Found): Promise<string | null> {
   if (bytes !== null && bytes > MOST_BLOCK_BYTES) return `it has ${bytes} bytes, more than any block`;
   const value = await answered(inspection, inspection.server.get(key, MOST_BLOCK_BYTES));
   // It has expired meanwhile, or somebody removed it.
   if (!value) return null;
   if ('wrong' in value) return value.wrong;
-  const kv = decodeBlock(value, { namespace, hash }, value.length - HEAD_BYTES);
+  const kv = decodeBlock(value, block, value.length - HEAD_BYTES);
   return 'wrong' in kv ? kv.wrong : null;
 }
 
@@ -109,7 +105,7 @@ async function* blocksOf(inspection: ServerInspection): AsyncIterable<Found[]> {
       const block = listed.has(key) ? null : blockAt(key);
       if (!block) continue;
       listed.add(key);
-      found.push({ key, bytes, ...block });
+      found.push({ key, block, bytes });
     }
     yield found;
   }

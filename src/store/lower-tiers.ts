@@ -12,15 +12,15 @@ export interface Tier {
   /** Further writes would be skipped now. */
   readonly isFull: boolean;
   /** Keys of the blocks known to be there. */
-  hashes(): Iterable<StoreKey>;
+  keys(): Iterable<StoreKey>;
   /** Which of the keys are there or queued for writing. */
-  find(hashes: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>>;
+  find(keys: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>>;
   /** Reads a block into `into`. False if it is not there or fails its checks. */
-  read(hash: StoreKey, into: readonly Uint8Array[]): Promise<boolean>;
+  read(key: StoreKey, into: readonly Uint8Array[]): Promise<boolean>;
   /** Queues a write; copies the parts now. No-op if the block is there. `parent`: the block before it, if known. */
-  write(hash: StoreKey, kv: readonly Uint8Array[], parent?: StoreKey | null): void;
+  write(key: StoreKey, kv: readonly Uint8Array[], parent?: StoreKey | null): void;
   /** See LowerTier. Absent if the tier does its own eviction. */
-  used?(hashes: readonly StoreKey[]): void;
+  used?(keys: readonly StoreKey[]): void;
   /** Resolves when no writes are pending. */
   flush(): Promise<void>;
 }
@@ -75,37 +75,36 @@ export class LowerTiers implements LowerTier {
     this.#tiers = tiers.map((one) => ({ ...one, cost: new TierCost(clock) }));
     this.#memory = memory;
     const takes = (ingestion: Ingestion) => tiers.some((one) => one.ingestion === ingestion);
-    const down = (ingestion: Ingestion) => (hash: StoreKey, slot: number) =>
-      this.#down(ingestion, hash, slot);
+    const down = (ingestion: Ingestion) => (key: StoreKey, slot: number) => this.#down(ingestion, key, slot);
     this.listeners = {
       ...(takes('EVICTED') ? { onEvicted: down('EVICTED') } : {}),
       ...(takes('HOT') ? { onHot: down('HOT') } : {}),
     };
   }
 
-  async look(hashes: readonly StoreKey[], worthMs: number | null): Promise<Raising> {
-    const places = new Map<StoreKey, (hash: StoreKey, slot: number) => Promise<boolean>>();
+  async look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising> {
+    const places = new Map<StoreKey, (key: StoreKey, slot: number) => Promise<boolean>>();
     for (const { tier, cost } of this.#tiers) {
-      const missing = hashes.filter((hash) => !places.has(hash));
+      const missing = keys.filter((key) => !places.has(key));
       if (missing.length === 0) break;
       const there = await tier.find(missing);
       if (there.size === 0 || !cost.isWorth(worthMs)) continue;
       const timed = cost.batch();
       const load = (key: StoreKey, slot: number) => timed(() => tier.read(key, this.#bytes(key, slot)));
-      for (const hash of there) places.set(hash, load);
+      for (const key of there) places.set(key, load);
     }
     return {
-      has: (hash) => places.has(hash),
-      load: async (hash, slot) => (await places.get(hash)?.(hash, slot)) ?? false,
+      has: (key) => places.has(key),
+      load: async (key, slot) => (await places.get(key)?.(key, slot)) ?? false,
     };
   }
 
-  stored(hash: StoreKey, slot: number, parent: StoreKey | null): void {
-    this.#down('ALL', hash, slot, parent);
+  stored(key: StoreKey, slot: number, parent: StoreKey | null): void {
+    this.#down('ALL', key, slot, parent);
   }
 
-  used(hashes: readonly StoreKey[]): void {
-    for (const { tier } of this.#tiers) tier.used?.(hashes);
+  used(keys: readonly StoreKey[]): void {
+    for (const { tier } of this.#tiers) tier.used?.(keys);
   }
 
   /**

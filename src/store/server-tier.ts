@@ -3,13 +3,13 @@
  * and namespace. The server does its own eviction. Trouble never fails a request: a server that does not answer in time counts
  * as a miss and is left alone for a while, and the outage is reported.
  */
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { KeyValueServer } from '../platform/types.ts';
 import { inTime } from '../transport/deadlines.ts';
 import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
+import type { StoreKey } from './keys.ts';
 import type { Tier } from './lower-tiers.ts';
 import { BLOCK_KEYS, keyOf } from './server-keys.ts';
 import { bytesIn, scatter } from './slots.ts';
@@ -37,7 +37,7 @@ export interface ServerTierOptions {
   ttlMs: number | null;
   clock: Clock;
   /** Called when this store learns that a block is, or is no longer, on the server. */
-  onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
+  onChange?: (kind: 'stored' | 'removed', key: StoreKey) => void;
   onTrouble: (message: string) => void;
   /** Default: the value format shared with other processes. */
   format?: BlockFormat;
@@ -66,8 +66,8 @@ export class ServerTier implements Tier {
     this.#options = options;
     this.#warn = warnOnce(options.onTrouble);
     this.#format = format;
-    this.#known = new Lru({ capacity: MOST_KNOWN, onEvicted: (hash) => onChange?.('removed', hash) });
-    const write: WriteQueueDeps['write'] = (hash, { kv }) => this.#write(hash, kv);
+    this.#known = new Lru({ capacity: MOST_KNOWN, onEvicted: (key) => onChange?.('removed', key) });
+    const write: WriteQueueDeps['write'] = (key, { kv }) => this.#write(key, kv);
     this.#queue = new WriteQueue({ write, blockBytes, clock, counters: this.counters });
   }
 
@@ -96,40 +96,40 @@ export class ServerTier implements Tier {
     return this.#queue.isFull;
   }
 
-  hashes(): Iterable<BlockHash> {
+  keys(): Iterable<StoreKey> {
     return this.#known.keys();
   }
 
-  async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
+  async find(keys: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>> {
     const { namespace, server } = this.#options;
-    const there = new Set(hashes.filter((hash) => this.#queue.has(hash)));
-    const requested = hashes.flatMap((hash) => {
-      const key = there.has(hash) ? null : this.#format.nameOf({ namespace, hash });
-      return key === null ? [] : [{ hash, key }];
+    const there = new Set(keys.filter((key) => this.#queue.has(key)));
+    const requested = keys.flatMap((key) => {
+      const name = there.has(key) ? null : this.#format.nameOf({ namespace, key });
+      return name === null ? [] : [{ key, name }];
     });
     if (requested.length === 0 || this.isResting) return there;
     try {
-      const found = await this.#call(() => server.has(requested.map(({ key }) => key)));
-      for (const [i, { hash }] of requested.entries()) {
-        if (found[i]) this.#know(hash);
-        else this.#forget(hash);
-        if (found[i]) there.add(hash);
+      const found = await this.#call(() => server.has(requested.map(({ name }) => name)));
+      for (const [i, { key }] of requested.entries()) {
+        if (found[i]) this.#know(key);
+        else this.#forget(key);
+        if (found[i]) there.add(key);
       }
     } catch {
-      // Already reported by #ask.
+      // #call() has reported it.
     }
     return there;
   }
 
-  async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
-    if (this.#queue.copy(hash, into)) return true;
+  async read(key: StoreKey, into: readonly Uint8Array[]): Promise<boolean> {
+    if (this.#queue.copy(key, into)) return true;
     const { clock } = this.#options;
     const sentMs = clock.now();
     if (this.#reading < READERS) this.#reading++;
     else await new Promise<void>((resolve) => this.#readers.push(resolve));
     try {
       const late = clock.now() - sentMs > ANSWER_MS;
-      return !late && (await this.#fetch(hash, into));
+      return !late && (await this.#fetch(key, into));
     } catch {
       return false;
     } finally {
@@ -139,12 +139,12 @@ export class ServerTier implements Tier {
     }
   }
 
-  write(hash: BlockHash, kv: readonly Uint8Array[]): void {
+  write(key: StoreKey, kv: readonly Uint8Array[]): void {
     const { namespace } = this.#options;
-    if (this.#queue.has(hash) || this.#known.has(hash)) return;
-    if (this.#format.nameOf({ namespace, hash }) === null) return;
+    if (this.#queue.has(key) || this.#known.has(key)) return;
+    if (this.#format.nameOf({ namespace, key }) === null) return;
     if (this.isResting) this.counters.leftOut++;
-    else this.#queue.add(hash, { kv, parent: null });
+    else this.#queue.add(key, { kv, parent: null });
   }
 
   async flush(): Promise<void> {
@@ -155,39 +155,39 @@ export class ServerTier implements Tier {
     this.#options.server.drop();
   }
 
-  async #fetch(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
+  async #fetch(key: StoreKey, into: readonly Uint8Array[]): Promise<boolean> {
     const { server, namespace, clock } = this.#options;
-    const key = this.#format.nameOf({ namespace, hash });
-    if (key === null || this.isResting || !this.#known.has(hash)) return false;
+    const name = this.#format.nameOf({ namespace, key });
+    if (name === null || this.isResting || !this.#known.has(key)) return false;
     const begunMs = clock.now();
     const bytes = bytesIn(into);
     const most = HEAD_BYTES + bytes;
-    const value = await this.#call(() => server.get(key, most));
+    const value = await this.#call(() => server.get(name, most));
     if (!value) {
-      this.#forget(hash);
+      this.#forget(key);
       return false;
     }
     const long = value instanceof Uint8Array && value.length > most;
     const foreign = long ? { wrong: `it is longer than a block's ${most} bytes` } : value;
-    const kv = 'wrong' in foreign ? foreign : this.#format.decode(foreign, { namespace, hash }, bytes);
+    const kv = 'wrong' in foreign ? foreign : this.#format.decode(foreign, { namespace, key }, bytes);
     if ('wrong' in kv) {
       this.counters['wrong' in foreign ? 'foreign' : 'broken']++;
-      this.#forget(hash);
-      this.#warn('broken', `${server.location}: ${key} is ignored and removed: ${kv.wrong}`);
-      await this.#call(() => server.remove([key]));
+      this.#forget(key);
+      this.#warn('broken', `${server.location}: ${name} is ignored and removed: ${kv.wrong}`);
+      await this.#call(() => server.remove([name]));
       return false;
     }
     scatter(kv, into);
-    this.#know(hash);
+    this.#know(key);
     this.counters.read++;
     this.counters.readBytes += bytes;
     this.counters.readMs += clock.now() - begunMs;
     return true;
   }
 
-  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<true> {
+  async #write(key: StoreKey, kv: readonly Uint8Array[]): Promise<true> {
     const { server, namespace, ttlMs } = this.#options;
-    const name = { namespace, hash };
+    const name = { namespace, key };
     const refused = await this.#call(() =>
       server.set(this.#format.nameOf(name)!, this.#format.encode(name, kv), ttlMs),
     );
@@ -198,7 +198,7 @@ export class ServerTier implements Tier {
       );
       throw new TransferError(refused);
     }
-    this.#know(hash);
+    this.#know(key);
     return true;
   }
 
@@ -239,17 +239,17 @@ export class ServerTier implements Tier {
     );
   }
 
-  #know(hash: BlockHash): void {
-    const known = this.#known.has(hash);
-    if (known) this.#known.touch(hash);
-    else this.#known.put(hash);
-    if (!known) this.#options.onChange?.('stored', hash);
+  #know(key: StoreKey): void {
+    const known = this.#known.has(key);
+    if (known) this.#known.touch(key);
+    else this.#known.put(key);
+    if (!known) this.#options.onChange?.('stored', key);
   }
 
-  #forget(hash: BlockHash): void {
-    if (!this.#known.has(hash)) return;
-    this.#known.remove(hash);
-    this.#options.onChange?.('removed', hash);
+  #forget(key: StoreKey): void {
+    if (!this.#known.has(key)) return;
+    this.#known.remove(key);
+    this.#options.onChange?.('removed', key);
   }
 }
 

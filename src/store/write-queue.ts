@@ -2,8 +2,8 @@
  * The queue of blocks to write from a store's memory to a lower tier. A few are written concurrently, in order; the number
  * waiting is bounded. Blocks whose write fails are skipped, and for a while no more are accepted.
  */
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
+import type { StoreKey } from './keys.ts';
 import { bytesIn } from './slots.ts';
 
 /** Number of concurrent writes. */
@@ -17,14 +17,14 @@ const REST_MS = 10_000;
 export interface Written {
   kv: readonly Uint8Array[];
   /** The block before it in its sequence; null if it is the first or not known. */
-  parent: BlockHash | null;
+  parent: StoreKey | null;
 }
 
 export interface WriteQueueDeps {
   /** Bytes of KV in a block. */
   blockBytes: number;
   /** Resolves to false if the tier does not want the block. Rejects if it cannot be written. */
-  write: (hash: BlockHash, written: Written) => Promise<boolean>;
+  write: (key: StoreKey, written: Written) => Promise<boolean>;
   clock: Pick<Clock, 'now'>;
   counters: WriteCounters;
 }
@@ -41,8 +41,8 @@ export interface WriteCounters {
 
 export class WriteQueue {
   readonly #deps: WriteQueueDeps;
-  readonly #waiting = new Map<BlockHash, Written>();
-  readonly #writing = new Map<BlockHash, Written & { done: Promise<void> }>();
+  readonly #waiting = new Map<StoreKey, Written>();
+  readonly #writing = new Map<StoreKey, Written & { done: Promise<void> }>();
   #restUntilMs = 0;
 
   constructor(deps: WriteQueueDeps) {
@@ -54,25 +54,25 @@ export class WriteQueue {
     return this.#waiting.size * this.#deps.blockBytes >= MOST_WAITING_BYTES;
   }
 
-  has(hash: BlockHash): boolean {
-    return this.#waiting.has(hash) || this.#writing.has(hash);
+  has(key: StoreKey): boolean {
+    return this.#waiting.has(key) || this.#writing.has(key);
   }
 
   /** Copies a queued block into `into`. False if it is not queued. */
-  copy(hash: BlockHash, into: readonly Uint8Array[]): boolean {
-    const written = this.#waiting.get(hash) ?? this.#writing.get(hash);
+  copy(key: StoreKey, into: readonly Uint8Array[]): boolean {
+    const written = this.#waiting.get(key) ?? this.#writing.get(key);
     if (!written) return false;
-    for (const [group, part] of written.kv.entries()) into[group]!.set(part);
+    for (const [i, part] of written.kv.entries()) into[i]!.set(part);
     return true;
   }
 
   /** Queues a block; copies the parts now. The block must not be queued already. */
-  add(hash: BlockHash, { kv, parent }: Written): void {
+  add(key: StoreKey, { kv, parent }: Written): void {
     if (this.isFull || this.#deps.clock.now() < this.#restUntilMs) {
       this.#deps.counters.leftOut++;
       return;
     }
-    this.#waiting.set(hash, { kv: kv.map((part) => part.slice()), parent });
+    this.#waiting.set(key, { kv: kv.map((part) => part.slice()), parent });
     this.#next();
   }
 
@@ -85,20 +85,20 @@ export class WriteQueue {
     if (this.#writing.size >= WRITERS) return;
     const [first] = this.#waiting;
     if (!first) return;
-    const [hash, written] = first;
-    this.#waiting.delete(hash);
-    const done = this.#write(hash, written).finally(() => {
-      this.#writing.delete(hash);
+    const [key, written] = first;
+    this.#waiting.delete(key);
+    const done = this.#write(key, written).finally(() => {
+      this.#writing.delete(key);
       this.#next();
     });
-    this.#writing.set(hash, { ...written, done });
+    this.#writing.set(key, { ...written, done });
   }
 
-  async #write(hash: BlockHash, written: Written): Promise<void> {
+  async #write(key: StoreKey, written: Written): Promise<void> {
     const { write, clock, counters } = this.#deps;
     const begunMs = clock.now();
     try {
-      if (!(await write(hash, written))) return;
+      if (!(await write(key, written))) return;
       counters.written++;
       counters.writtenBytes += bytesIn(written.kv);
       counters.writeMs += clock.now() - begunMs;

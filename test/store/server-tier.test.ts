@@ -117,7 +117,7 @@ describe('a server tier', () => {
     await stored(tier, 1);
     expect(await found(tier, 1)).toEqual([1]);
     expect(changes).toEqual(['stored 1', 'removed 1', 'stored 1']);
-    expect([tier.blocks, [...tier.hashes()]]).toEqual([1, [hash(1)]]);
+    expect([tier.blocks, [...tier.keys()]]).toEqual([1, [hash(1)]]);
   });
 
   it.each([

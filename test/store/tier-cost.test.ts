@@ -10,7 +10,7 @@ const HASHES = Array.from({ length: 8 }, (_, i) => `${i}`);
 function lowerWith(clock: TestClock, tierMs: () => number) {
   const tier: Tier = {
     isFull: false,
-    hashes: () => [],
+    keys: () => [],
     find: async (hashes) => new Set(hashes),
     async read() {
       await null;

@@ -10,7 +10,7 @@ it('a lookup that is still under way while memory is written takes no room from 
   /** Takes one block at a time. */
   const tier: Tier = {
     isFull: true,
-    hashes: () => written.keys(),
+    keys: () => written.keys(),
     find: async () => new Set(),
     read: async () => false,
     write: (key, [part]) => void written.set(key, part![0]!),

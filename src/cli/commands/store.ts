@@ -134,7 +134,7 @@ function brokenLines(broken: readonly Broken[], deps: CliDeps): string[] {
   const columns = [left('model and adapter'), left('block'), left('what is wrong')];
   const rows = broken.map(({ block, why }) => {
     // A hash, followed by the KV cache group if there are several.
-    const [hash = '', ...group] = block.hash.split('.');
+    const [hash = '', ...group] = block.key.split('.');
     return [block.namespace.slice(0, 12), [hash.slice(0, 12), ...group].join('.'), why];
   });
   return renderTable(columns, rows, styleOf(deps.color));
