@@ -2,10 +2,11 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/plan/candidate.ts';
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
+import { Front } from '../../../src/simulate/plan/front.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
 import type { Outcome, Slo } from '../../../src/simulate/plan/outcome.ts';
-import { Front, firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
+import { firstPolicy, indistinguishable, type Search } from '../../../src/simulate/plan/space.ts';
 import { Trials } from '../../../src/simulate/plan/trial.ts';
 import { sum } from '../../../src/sum.ts';
 import { fleetOptions } from '../simulated.ts';
