@@ -97,6 +97,15 @@ export const noTransfers = (): TransferCounters => ({
   pullsNotDone: { declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 },
 });
 
+export function countPull(counters: TransferCounters, outcome: TransferOutcome): void {
+  if (outcome === 'done') {
+    counters.transfers++;
+    return;
+  }
+  counters.pullsNotDone[outcome]++;
+  if (outcome !== 'declined' && outcome !== 'expired') counters.numFailedTransfers++;
+}
+
 export interface TransferEvents {
   /** An unread hold was dropped to free blocks. */
   onHoldDropped(requestId: string, direction: HeldBlocks['direction']): void;

@@ -382,7 +382,7 @@ describe('a load', () => {
       finishedRecving: ['a'],
       failedRecving: [{ requestId: 'a', outcome: 'declined', message, invalidBlockIds }],
     });
-    expect(worker.counters.pullsNotDone).toMatchObject({ [outcome]: 1 });
+    expect(worker.counters).toMatchObject({ numFailedTransfers: 1, pullsNotDone: { [outcome]: 1 } });
     expect(worker.storeCounters).toMatchObject({ loads: 0, failedLoads: 1, loadedTokens: 0, twoHopBytes: 0 });
     expect(worker.counters.transfers).toBe(0);
   });

@@ -4,7 +4,7 @@
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { NixlConfig } from '../../config/kv-transfer.ts';
-import type { ConnectorOutput, KvConnectorWorker, TransferOutcome } from '../../engine/kv-connector.ts';
+import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
 import { EngineDeadError, invariant } from '../../errors.ts';
 import { type ClaimPrefix, claimPrefix } from '../../transport/prefix-claim.ts';
@@ -16,7 +16,7 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import { Reports } from '../polled-reports.ts';
-import { type ConnectorDeps, noTransfers, type TransferEvents } from '../types.ts';
+import { type ConnectorDeps, countPull, noTransfers, type TransferEvents } from '../types.ts';
 import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';
 import { StreamTable } from './streams.ts';
@@ -167,7 +167,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       done();
       result.stages.notifyMs = this.#clock.now() - postedAt;
     }
-    if (!cancelled) this.#count(result.outcome);
+    if (!cancelled) countPull(this.counters, result.outcome);
     this.#events.onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs, endedMs, result });
     const { outcome, message } = result;
     const failed =
@@ -203,15 +203,6 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       const message = error instanceof Error ? error.message : String(error);
       return emptyResult(outcome, message, 0);
     }
-  }
-
-  #count(outcome: TransferOutcome): void {
-    if (outcome === 'done') {
-      this.counters.transfers += 1;
-      return;
-    }
-    this.counters.pullsNotDone[outcome] += 1;
-    if (outcome !== 'declined' && outcome !== 'expired') this.counters.numFailedTransfers += 1;
   }
 
   #localIds({ pairs }: RecvRequest): BlockId[][] {

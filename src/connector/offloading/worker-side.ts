@@ -17,7 +17,7 @@ import type {
   TransferResult,
 } from '../../transport/types.ts';
 import { Reports } from '../polled-reports.ts';
-import { noTransfers, type StoreCounters, type TransferEvents } from '../types.ts';
+import { countPull, noTransfers, type StoreCounters, type TransferEvents } from '../types.ts';
 import type { StoreAnswers } from './answers.ts';
 import type { Load, Lookup, OffloadingMetadata, Save } from './metadata.ts';
 
@@ -250,13 +250,12 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   };
 
   #count({ outcome, bytes, wallMs }: TransferResult, numTokens: number, twice: Load['twice']): void {
-    const { storeCounters, counters } = this;
+    const { storeCounters } = this;
+    countPull(this.counters, outcome);
     if (outcome !== 'done') {
-      counters.pullsNotDone[outcome]++;
       storeCounters.failedLoads++;
       return;
     }
-    counters.transfers++;
     storeCounters.loads++;
     storeCounters.loadMs += wallMs;
     storeCounters.loadedTokens += numTokens;
