@@ -19,6 +19,8 @@ export interface LowerTier {
 /** Blocks that can be brought up. Loads may run concurrently. */
 export interface Raising {
   has(key: StoreKey): boolean;
+  /** Whether the block comes from a tier below the first one below memory. */
+  isFar(key: StoreKey): boolean;
   /** Loads the block into the slot. Resolves to false if it did not arrive. Never rejects. */
   load(key: StoreKey, slot: number): Promise<boolean>;
 }
@@ -38,11 +40,13 @@ export interface BroughtUp {
   kept: readonly StoreKey[];
   /** Those of `kept` that came from lower tiers. */
   up: ReadonlySet<StoreKey>;
+  /** Those of `up` that came from a tier below the first one below memory. */
+  far: ReadonlySet<StoreKey>;
   /** Those whose load from a lower tier was started. */
   raised: readonly StoreKey[];
 }
 
-export const NOTHING_BELOW: BroughtUp = { kept: [], up: new Set(), raised: [] };
+export const NOTHING_BELOW: BroughtUp = { kept: [], up: new Set(), far: new Set(), raised: [] };
 
 /** SGLang's prefetch policy 'timeout', ms. Capped because engines wait at most 2 s. */
 const PREFETCH_MS = { base: 1_000, each1024Tokens: 250, most: 1_900 };
@@ -65,18 +69,20 @@ export class BringUp {
     const { catalog, arrivals, lower } = this.#deps;
     const kept: StoreKey[] = [];
     const up = new Set<StoreKey>();
+    const far = new Set<StoreKey>();
     const raised: StoreKey[] = [];
     const raising: Promise<void>[] = [];
     let awaited = true;
+    const all = query.groups.flatMap((_, group) => query.hashes.map((hash) => storeKey(hash, group)));
+    const absent = all.filter((key) => catalog.state(key) === 'absent');
+    const below = await lower.look(absent, worthMs);
     /** Blocks that arrive after the wait are not kept: nobody would release them. */
     const onArrival = (key: StoreKey) => {
       if (!awaited) return;
       catalog.keep([key]);
       up.add(key);
+      if (below.isFar(key)) far.add(key);
     };
-    const all = query.groups.flatMap((_, group) => query.hashes.map((hash) => storeKey(hash, group)));
-    const absent = all.filter((key) => catalog.state(key) === 'absent');
-    const below = await lower.look(absent, worthMs);
     const somewhere = heldPrefix(query, (key) =>
       catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
     );
@@ -102,7 +108,7 @@ export class BringUp {
     }
     await this.#raised(raising, query);
     awaited = false;
-    return { kept: [...kept, ...up], up, raised };
+    return { kept: [...kept, ...up], up, far, raised };
   }
 
   /** Resolves when all blocks have arrived, or when the prefetch policy stops waiting. */

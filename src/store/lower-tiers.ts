@@ -83,19 +83,21 @@ export class LowerTiers implements LowerTier {
   }
 
   async look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising> {
-    const places = new Map<StoreKey, (key: StoreKey, slot: number) => Promise<boolean>>();
-    for (const { tier, cost } of this.#tiers) {
+    type Load = (key: StoreKey, slot: number) => Promise<boolean>;
+    const places = new Map<StoreKey, { isFar: boolean; load: Load }>();
+    for (const [below, { tier, cost }] of this.#tiers.entries()) {
       const missing = keys.filter((key) => !places.has(key));
       if (missing.length === 0) break;
       const there = await tier.find(missing);
       if (there.size === 0 || !cost.isWorth(worthMs)) continue;
       const timed = cost.batch();
-      const load = (key: StoreKey, slot: number) => timed(() => tier.read(key, this.#bytes(key, slot)));
-      for (const key of there) places.set(key, load);
+      const load: Load = (key, slot) => timed(() => tier.read(key, this.#bytes(key, slot)));
+      for (const key of there) places.set(key, { isFar: below > 0, load });
     }
     return {
       has: (key) => places.has(key),
-      load: async (key, slot) => (await places.get(key)?.(key, slot)) ?? false,
+      isFar: (key) => places.get(key)?.isFar ?? false,
+      load: async (key, slot) => (await places.get(key)?.load(key, slot)) ?? false,
     };
   }
 

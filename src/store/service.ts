@@ -4,7 +4,6 @@
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { Prefetch } from '../config/store.ts';
-import type { BlockHash } from '../engine/block-hash.ts';
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import { sumOf } from '../sum.ts';
 import type { StoreLookup, StoreMessage, StoreOffer } from '../transport/store-messages.ts';
@@ -44,6 +43,8 @@ export interface StoreServiceCounters {
   loads: number;
   /** Blocks found by a lookup that were brought up from lower tiers for it. */
   raised: number;
+  /** Those of them that came from a tier below the first one below memory. */
+  raisedFar: number;
 }
 
 /** A lease that has been neither read nor released by then ends: a message about it must have been lost. */
@@ -75,7 +76,15 @@ const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numT
 const nameOf = (engineId: string, id: string): string => `${engineId} ${id}`;
 
 export class StoreService {
-  readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 };
+  readonly counters: StoreServiceCounters = {
+    offers: 0,
+    taken: 0,
+    known: 0,
+    lost: 0,
+    loads: 0,
+    raised: 0,
+    raisedFar: 0,
+  };
   readonly #transport: ServingTransport;
   readonly #catalog: BlockCatalog;
   readonly #clock: Pick<Clock, 'now'>;
@@ -143,7 +152,7 @@ export class StoreService {
     if (after && this.#engines.has(after.engineId)) await this.#offers.until(after);
     const query = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
-    const { kept, up, raised } = (await this.#bringUp?.prefixOf(query, worthMs)) ?? NOTHING_BELOW;
+    const { kept, up, far, raised } = (await this.#bringUp?.prefixOf(query, worthMs)) ?? NOTHING_BELOW;
     const raisedMs = raised.length > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) await this.#arrivals.ofPrefix(query);
     const blockIds = heldPrefix(query, (key) => {
@@ -154,8 +163,11 @@ export class StoreService {
     const { length } = blockIds[0]!;
     this.#catalog.countLookup(hashes.length, length);
     if (up.size > 0) {
-      const isUp = (hash: BlockHash) => groups.some((_, group) => up.has(storeKey(hash, group)));
-      this.counters.raised += hashes.slice(0, length).filter(isUp).length;
+      const found = hashes.slice(0, length);
+      const count = (keys: ReadonlySet<StoreKey>): number =>
+        found.filter((hash) => groups.some((_, group) => keys.has(storeKey(hash, group)))).length;
+      this.counters.raised += count(up);
+      this.counters.raisedFar += count(far);
     }
     const name = nameOf(from, leaseId);
     this.#endLease(name);

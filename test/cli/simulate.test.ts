@@ -370,6 +370,13 @@ describe('kvferry simulate', () => {
     expect(tiered.world.files.get('p.html')).toContain('>Tiers<');
     const without = await simulate(argv.replace('--store 16MiB ', ''), files);
     expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
+    // A block of two KV cache groups is read from a tier twice, and found once.
+    const hybrid = `${argv.replace(' --check', '').replace('--store 16MiB', '--store 512KiB --store-dir nowhere --store-dir-size 768KiB --store-url redis://none')} --model tiny-hybrid`;
+    const twoGroups = await simulate(hybrid, files);
+    expect(twoGroups.world.err()).not.toContain('kvferry:');
+    const { hits, tiers } = parsed(twoGroups.world.files.get('out.json')).arms[0]!.store!;
+    expect(tiers.map(({ hits }) => hits > 0)).toEqual([true, true, true]);
+    expect(tiers.reduce((sum, { hits }) => sum + hits, 0)).toBe(hits);
   });
 
   it('serves a trace in full: later turns wait for earlier ones and reuse their KV', async () => {

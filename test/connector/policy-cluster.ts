@@ -354,6 +354,7 @@ export class StoreNode {
             const found = await tiers.look(hashes, worthMs);
             return {
               has: (hash) => found.has(hash),
+              isFar: (hash) => found.isFar(hash),
               async load(hash, slot) {
                 const came = await found.load(hash, slot);
                 if (came) model.setBytes(slot + 1, raised.get(slot)!);

@@ -32,7 +32,7 @@ const fact: BlockFact = {
 
 const noStoreCounters: StoreStats['counters'] = {
   ...{ lookups: 0, hits: 0, stored: 0, evicted: 0, refused: 0 },
-  ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 },
+  ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0, raisedFar: 0 },
 };
 
 /** A recorder of a fake cluster whose notices and snapshots the test controls. */

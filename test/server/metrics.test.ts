@@ -448,7 +448,7 @@ describe('store metrics', () => {
     expect(sampleOf(await read(metrics), 'vllm:kv_offload_cpu_cache_usage_perc')).toBe(0);
     const counters = {
       ...{ lookups: 10, hits: 7, stored: 5, evicted: 2, refused: 1 },
-      ...{ offers: 4, taken: 5, known: 0, lost: 0, loads: 2, raised: 0 },
+      ...{ offers: 4, taken: 5, known: 0, lost: 0, loads: 2, raised: 0, raisedFar: 0 },
     };
     const folder = {
       ...{ blocks: 6, bytes: 700 },

@@ -5,7 +5,7 @@ import type { BlockHash } from '../../src/engine/block-hash.ts';
 import { Arrivals } from '../../src/store/arrivals.ts';
 import { BringUp, type LowerTier, type Raising } from '../../src/store/bring-up.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
-import { storeKey } from '../../src/store/keys.ts';
+import { type StoreKey, storeKey } from '../../src/store/keys.ts';
 import { StoreService } from '../../src/store/service.ts';
 import type { StoreFound } from '../../src/transport/store-messages.ts';
 import type { PeerNotification, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
@@ -14,7 +14,7 @@ import { TestClock } from '../clock.ts';
 const hashes = ['a', 'b', 'c'].map((digit) => digit.repeat(64)) as BlockHash[];
 const keyOf = (hash: BlockHash) => storeKey(hash, 0);
 
-/** A store with a lower tier that has every block and loads it with `load`. */
+/** A store with lower tiers that have every block and load it with `load`; block b comes from the second of them. */
 function start(
   load: Raising['load'],
   prefetch?: Prefetch,
@@ -28,7 +28,8 @@ function start(
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify: (_: unknown, message: PeerNotification) => say(message),
   };
-  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {}, used() {} };
+  const isFar = (key: StoreKey) => key === keyOf(hashes[1]!);
+  const lower: LowerTier = { look: async () => ({ has: () => true, isFar, load }), stored() {}, used() {} };
   const clock = new TestClock();
   const service = new StoreService({
     transport: transport as unknown as ServingTransport,
@@ -52,13 +53,14 @@ async function raisedBy(lost: readonly BlockHash[]) {
   const never = new Set(lost.map(keyOf));
   const { catalog, service, lookup } = start(async (key) => !never.has(key));
   for (const leaseId of ['once', 'again']) await lookup(leaseId);
-  return { hits: catalog.counters.hits, raised: service.counters.raised };
+  const { raised, raisedFar } = service.counters;
+  return { hits: catalog.counters.hits, raised, raisedFar };
 }
 
 it('raised counts the blocks that a lookup loaded and found, not those in memory or behind a gap', async () => {
-  expect(await raisedBy([])).toEqual({ hits: 3 + 3, raised: 3 });
-  expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2 });
-  expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0 });
+  expect(await raisedBy([])).toEqual({ hits: 3 + 3, raised: 3, raisedFar: 1 });
+  expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2, raisedFar: 1 });
+  expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0, raisedFar: 0 });
 });
 
 it("a lookup's answer has the loads that were started for it, and what their blocks hold in each group", async () => {
@@ -147,7 +149,11 @@ it('the part of a prefix in memory is kept while its evicted part is loaded agai
   expect(inMemory()).toEqual([false, false, true, true]);
   const bringUp = new BringUp({
     ...{ catalog, arrivals: new Arrivals(catalog), clock: new TestClock(), blockSize: 16 },
-    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {}, used() {} },
+    lower: {
+      look: async () => ({ has: () => true, isFar: () => false, load: async () => true }),
+      stored() {},
+      used() {},
+    },
     prefetch: 'wait_complete',
   });
   const asked = { hashes: text!, groups: [{ kind: 'full' as const }], chunk: 1, blockSize: 16 };

@@ -217,20 +217,21 @@ function storeOf(runs: readonly RunOutcome[]): SimulatedArm['store'] {
 function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['store']>['tiers'] {
   const [{ blocks, tiers: below }] = stores as [StoreOutcome];
   const total = (value: (store: StoreOutcome) => number): number => sumOf(stores, value);
+  const raised = total(({ counters }) => counters.raised);
+  const raisedFar = total(({ counters }) => counters.raisedFar);
   const lower = below.map(({ medium, blocks }, i) => {
     const of = (value: (counters: TierOutcome['counters']) => number): number =>
       total(({ tiers }) => value(tiers[i]!.counters));
     return {
-      ...{ tier: medium, blocks, hits: of(({ read }) => read) },
+      ...{ tier: medium, blocks, hits: i === 0 ? raised - raisedFar : raisedFar },
       ...{ written: of(({ written }) => written), left_out: of(({ leftOut }) => leftOut) },
       expired: medium === 'folder' ? of(({ expired = 0 }) => expired) : null,
       ...{ read_ms: of(({ readMs }) => readMs), write_ms: of(({ writeMs }) => writeMs) },
     };
   });
-  // A raised block is no hit if a block before it was not raised.
-  const cameUp = sumOf(lower, ({ hits }) => hits);
+  const cameUp = total(({ tiers }) => sumOf(tiers, ({ counters: { read } }) => read));
   const memory = {
-    ...{ tier: 'memory' as const, blocks, hits: total(({ counters: { hits, raised } }) => hits - raised) },
+    ...{ tier: 'memory' as const, blocks, hits: total(({ counters }) => counters.hits) - raised },
     ...{ written: total(({ counters }) => counters.stored) - cameUp, left_out: 0, expired: null },
     ...{ read_ms: 0, write_ms: 0 },
   };
