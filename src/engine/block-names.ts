@@ -28,7 +28,8 @@ const FIELDS = 8;
 /** A short hash is stored inline as two words; for a longer one, the string is stored. */
 const isShort = (hash: BlockHash): boolean => hash.length === SHORT_HASH_CHARS;
 const kindOf = (hash: BlockHash, group: number): number => 1 + 2 * group + Number(!isShort(hash));
-const isLong = (kind: number): boolean => kind > 0 && (kind & 1) === 0;
+/** Only of a block that has a name. */
+const isLong = (kind: number): boolean => (kind & 1) === 0;
 
 export class BlockNames {
   /** Counts name additions and removals. */
@@ -61,10 +62,6 @@ export class BlockNames {
   /** Only for a block that has a name. */
   groupOf(id: BlockId): number {
     return (this.#fields[FIELDS * id + KIND]! - 1) >> 1;
-  }
-
-  isNamed(id: BlockId, hash: BlockHash, group: number): boolean {
-    return this.#isNamed(id, hash, kindOf(hash, group), wordOf(hash, group), restOf(hash));
   }
 
   /** The block that has had this name longest, or null. */

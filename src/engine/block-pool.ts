@@ -87,10 +87,9 @@ export class BlockPool {
     return taken.slice(0, count);
   }
 
-  /** Adds a reference to each block: a prefix hit. */
+  /** Adds a reference to each block: a prefix hit. The null block must not be among them. */
   touch(ids: Iterable<BlockId>): void {
     for (const id of ids) {
-      if (id === NULL_BLOCK) continue;
       if (this.#refCount[id] === 0) this.#free.remove(id);
       this.#refCount[id]!++;
       this.#residency?.hit(id);
@@ -107,14 +106,10 @@ export class BlockPool {
     }
   }
 
-  /** Gives a full block its hash. Returns false if it has this hash already; throws InternalError if it has another. */
-  cache(id: BlockId, hash: BlockHash, group: number): boolean {
-    if (this.#names.has(id)) {
-      invariant(this.#names.isNamed(id, hash, group), () => `block ${id} was cached under a second hash`);
-      return false;
-    }
+  /** Gives a full block its hash. It must have none. */
+  cache(id: BlockId, hash: BlockHash, group: number): void {
+    invariant(!this.#names.has(id), () => `block ${id} was cached under a second hash`);
     this.#names.add(id, hash, group);
-    return true;
   }
 
   /** Removes a block's hash. Its references and its place in the free queue do not change. */

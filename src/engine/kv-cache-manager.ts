@@ -199,9 +199,8 @@ export class KvCacheManager {
       // Tokens that no window saw when they were loaded have no block. Null blocks come first.
       let from = table.numCachedBlocks;
       while (from < to && ids[from] === NULL_BLOCK) from++;
-      let stored = 0;
-      for (let i = from; i < to; i++) stored += Number(this.#pool.cache(ids[i]!, hashes[i]!, group));
-      if (stored === 0) return;
+      if (from === to) return;
+      for (let i = from; i < to; i++) this.#pool.cache(ids[i]!, hashes[i]!, group);
       this.#onCacheEvent?.({
         kind: 'stored',
         group,
