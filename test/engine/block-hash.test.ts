@@ -25,6 +25,19 @@ it('extendHashes continues the list up to the requested number of blocks, for fu
   expect(hashes).toEqual(['known', 'known(3 4)', 'known(3 4)(5 6)']);
 });
 
+it('hashes that the hasher stores are those of sequences without a salt: a salt still shares nothing', () => {
+  const storing: BlockHasher = { ...plain, stored: () => ['first', 'second', 'third'] };
+  const hashing = { hasher: storing, blockSize: 2 };
+  const hashesOf = (cacheSalt: string | null) => {
+    const hashes: string[] = [];
+    extendHashes(hashes, { tokenIds: [1, 2, 3, 4, 5], cacheSalt }, hashing, 1);
+    extendHashes(hashes, { tokenIds: [1, 2, 3, 4, 5], cacheSalt }, hashing, 9);
+    return hashes;
+  };
+  expect(hashesOf(null)).toEqual(['first', 'second']);
+  expect(hashesOf('salt')).toEqual(['root(1 2 salt)', 'root(1 2 salt)(3 4)']);
+});
+
 it('hashes differ by token ids of any size, order, salt and seed', () => {
   const { root, hash } = createBlockHasher('seed');
   const different = [

@@ -37,8 +37,9 @@ it('a stay gives a reallocated block’s lifetime, time since its last hit and g
 });
 
 it('stays are recorded for the configured share of allocated blocks', async () => {
-  const { engine, serve } = start(0.25, [0.24, 0.25, 0.9, 0.1]);
+  const { engine, serve } = start(0.25, [0.24, 0.25, 0.9, 0.1, 0.9]);
   await serve('a', tokens(60));
+  await serve('hit', tokens(60));
   await serve('b', tokens(160, 9));
   expect(engine.core.takeStays()).toHaveLength(2);
 });

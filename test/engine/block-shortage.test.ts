@@ -23,7 +23,12 @@ describe('a request whose KV has arrived, next to a running one', () => {
 
   it('waits for a block, and proceeds when the other is preempted', async () => {
     const engine = await crowded();
-    expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1, freeBlocks: 0 });
+    expect(engine.core.inspect.stats()).toMatchObject({
+      running: 1,
+      waiting: 1,
+      freeBlocks: 0,
+      heldRequests: 0,
+    });
     expect(engine.core.inspect.waitingReason('d')).toBe(
       'waits for 1 blocks, 0 of 6 are free: other requests have them',
     );

@@ -4,6 +4,7 @@ import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
 import { TestClock } from '../clock.ts';
+import { decodeRequest, ScriptedEngine } from '../connector/scripted.ts';
 import { chain, engineConfig, request, type Sizes, tokens } from './fakes.ts';
 
 const tokenOf = ({ requestId, numOutputTokens }: { requestId: string; numOutputTokens: number }) =>
@@ -51,12 +52,21 @@ const ends = (outputs: RequestOutput[]) =>
   outputs.flatMap(({ requestId, finish, prompt }) => (finish ? [{ requestId, finish, prompt }] : []));
 
 describe('decode steps taken in one call', () => {
+  const groups = [{ kind: 'full' }, { kind: 'full' }] as const;
+
   /** By request: the prompt's tokens and the most tokens to generate. */
   it.each<[string, Sizes, Record<string, [number, number]>]>([
     ['one request', {}, { a: [20, 40] }],
     ['lengths that end at block boundaries', { blockSize: 4 }, { a: [8, 9], b: [7, 13] }],
     ['one token per block', { blockSize: 1, numBlocks: 80 }, { a: [3, 20], b: [9, 30] }],
     ['a pool too small for both requests', { blockSize: 4, numBlocks: 14 }, { a: [12, 20], b: [12, 20] }],
+    ['two full KV cache groups', { blockSize: 4, numBlocks: 27, groups }, { a: [12, 20], b: [12, 20] }],
+    ['a step that computes the last prompt token only', { maxNumBatchedTokens: 19 }, { a: [20, 12] }],
+    [
+      'a preempted request that is computed again in chunks',
+      { blockSize: 4, numBlocks: 14, maxNumBatchedTokens: 7 },
+      { a: [12, 20], b: [12, 20] },
+    ],
     ['prefix caching off', { blockSize: 4, prefixCaching: false }, { a: [9, 30], b: [12, 20] }],
     ['up to the context length', { blockSize: 4, maxModelLen: 30 }, { a: [9, 99], b: [12, 99] }],
   ])('leave the engine in the same state as single steps do: %s', async (_, sizes, requests) => {
@@ -134,6 +144,10 @@ describe('the number of decode steps that one call may take', () => {
     expect(core.decodeSteps).toBe(3);
   });
 
+  it('stops where the forced answer ends, since the next token is the model’s', async () => {
+    expect((await prefilled({ forcedTokenIds: [5, 6, 7, 8, 9], maxTokens: 30 })).core.decodeSteps).toBe(4);
+  });
+
   it('stops before the pool runs out of blocks, which would preempt a request', async () => {
     const { core, step } = await prefilled({ maxTokens: 14 }, { blockSize: 4, numBlocks: 10 });
     expect(core.decodeSteps).toBe(12);
@@ -172,6 +186,19 @@ describe('the number of decode steps that one call may take', () => {
     await step();
     expect(core.decodeSteps).toBe(0);
     expect(makeEngine({}).core.decodeSteps).toBe(0);
+  });
+
+  it('is 0 while a request whose KV has arrived waits for a block', async () => {
+    const engine = new ScriptedEngine({ numBlocks: 7 });
+    engine.add(forced('r', tokens(32, 1)));
+    engine.add(decodeRequest('d', tokens(60), 2, { remote_num_tokens: 48 }));
+    await engine.step();
+    await engine.step();
+    expect(engine.core.decodeSteps).toBe(13);
+    engine.receive('d');
+    await engine.step();
+    expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1 });
+    expect(engine.core.decodeSteps).toBe(0);
   });
 
   it('is 0 during a step, after an abort, and with an onBatch or onActivity listener', async () => {

@@ -120,7 +120,7 @@ describe('a refused request', () => {
     // Only a caller without types can send these; they would end the engine for every request.
     [{ stopTokenIds: null as never }, 'stopTokenIds is null'],
     [{ badWordsTokenIds: null as never }, 'badWordsTokenIds is not a list of lists'],
-    [{ badWordsTokenIds: [7] as never }, 'badWordsTokenIds is not a list of lists'],
+    [{ badWordsTokenIds: [[7], 8] as never }, 'badWordsTokenIds is not a list of lists'],
     [{ badWordsTokenIds: [[7, -1]] }, 'badWordsTokenIds holds -1'],
     [{ badWordsTokenIds: [[7], []] }, 'badWordsTokenIds holds []'],
     [{ allowedTokenIds: [] }, 'allowedTokenIds is []'],
@@ -229,9 +229,13 @@ describe('KV that does not arrive', () => {
       await engine.step();
       engine.worker.failRecving('nobody', 'failed', []);
       engine.receive('d');
+      await engine.step();
+      expect(engine.status('d')).toBe('running');
+      engine.worker.failRecving('d', 'failed', []);
       await engine.settle();
       engine.worker.failRecving('d', 'failed', []);
       await engine.settle();
+      expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 39, computedTokens: 1 });
       expect(engine.finishOf('d')!.reason).toBe('length');
       expect(engine.outputs.filter(({ finish }) => finish)).toHaveLength(1);
     },

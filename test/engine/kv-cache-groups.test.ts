@@ -92,6 +92,24 @@ describe('a sliding-window group', () => {
     expect(mostBlocks(1000, engineConfig({ groups, maxNumBatchedTokens: 16 }))).toEqual([63, 4, 3]);
   });
 
+  it('needs at most mostBlocks(), less the blocks that it has, of which a hit counts if it is free now', () => {
+    const sizes = { blockSize: 4, groups: [full, sliding(5)], maxNumBatchedTokens: 8 };
+    const { cache, make, compute } = manager(sizes);
+    expect(mostBlocks(100, engineConfig(sizes))).toEqual([25, 4]);
+    const one = make('a', 100);
+    expect(cache.maxBlocksNeeded(one, cache.getComputedBlocks(one), 0)).toBe(25 + 4);
+    const start = make('start', 40);
+    compute(start, 8);
+    // The token at 40 sees 36 to 39: of the windowed group, the hit is one block.
+    const hit = cache.getComputedBlocks(one);
+    expect(hit.numTokens).toBe(40);
+    expect(cache.maxBlocksNeeded(one, hit, 40)).toBe(15 + 3);
+    cache.free(start);
+    expect(cache.maxBlocksNeeded(one, hit, 40)).toBe(15 + 10 + (3 + 1));
+    expect(cache.allocateSlots(one, 40, 8, hit)).toBe(true);
+    expect(cache.maxBlocksNeeded(one, null, 48)).toBe(13 + 3);
+  });
+
   it('keeps the last ceil(W / block) + 1 blocks of an ended request for its reader', () => {
     const { cache, make, compute } = manager({
       blockSize: 64,
@@ -146,6 +164,8 @@ describe('a prefix hit', () => {
       [null, 1],
       [0, 1],
     ]);
+    // Where the longer window ends the hit, the shorter one must have its block too.
+    expect(hit([full, sliding(5), sliding(9)], [all, [3], [0, 1]], 6)).toEqual([[], [], []]);
     expect(hit([full, sliding(5)], [[0, 1, 2], [4]], 6)).toEqual([[], []]);
   });
 

@@ -54,6 +54,16 @@ describe('blocks of a request', () => {
     cache.checkIntegrity();
   });
 
+  it('that a hit shares with a running request are not taken from the free ones', () => {
+    const { cache, make } = manager({ numBlocks: 5 });
+    cache.allocateSlots(make('a', tokens(8)), 0, 8);
+    const second = make('b', [...tokens(8), ...tokens(8, 1)]);
+    const hit = cache.getComputedBlocks(second);
+    expect([hit.numTokens, cache.numFree]).toEqual([8, 2]);
+    expect(cache.maxBlocksNeeded(second, hit, 8)).toBe(2);
+    expect(cache.allocateSlots(second, 8, 8, hit)).toBe(true);
+  });
+
   it('are looked up again only after blocks have gained or lost hashes', () => {
     const { cache, make } = manager({ numBlocks: 20 });
     const waits = make('w', tokens(20));
@@ -168,6 +178,14 @@ describe('hashes in the prefix cache', () => {
       blockIds: cache.blockIds(second).map((ids) => ids.slice(0, 4)),
       blockHashes: hashes.slice(0, 4),
     });
+  });
+
+  it('are those of the tokens that there are by then, as the output grows', () => {
+    const { make } = manager({});
+    const one = make('a', tokens(7));
+    expect(one.blockHashes()).toHaveLength(1);
+    one.appendOutput(5);
+    expect(one.blockHashes()).toEqual(make('b', [...tokens(7), 5]).blockHashes());
   });
 
   it('that were forgotten do not come back while their request continues', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { InternalError, RequestError } from '../../src/errors.ts';
-import { EOS, engineConfig, request, TestEngine, tokens } from './fakes.ts';
+import { alone, EOS, engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 describe('a forced answer', () => {
   it('is generated whatever the model samples, and its KV is computed and cached like any other', async () => {
@@ -203,7 +203,7 @@ describe('preemption', () => {
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
     for (let step = 0; step < 6; step++) await engine.step();
-    expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1 });
+    expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1, heldRequests: 0 });
     expect(engine.core.inspect.waitingReason('b')).toBe(
       'waits for 4 blocks, 2 of 8 are free: other requests have them',
     );
@@ -244,9 +244,14 @@ describe('adding a request', () => {
   it('refuses a prompt that leaves no room in the context', () =>
     refused(/prompt has 100 tokens, and the context of 100/, 'a', tokens(100)));
   it('refuses a request that the pool can never hold', () =>
-    refused(/need 5 blocks of 16 tokens, the pool of engine has 4: give it 6 blocks/, 'a', tokens(50), {
-      maxTokens: 20,
-    }));
+    refused(
+      /50 prompt tokens and up to 20 more need 5 blocks of 16 tokens, the pool of engine has 4: give it 6 blocks/,
+      'a',
+      tokens(50),
+      {
+        maxTokens: 20,
+      },
+    ));
 
   it('accepts a request that exactly fits, since its last token needs no KV', async () => {
     const e = engine();
@@ -296,6 +301,8 @@ describe('abort', () => {
       ['b', 'length'],
       ['a', 'abort'],
     ]);
+    // The batch returned a row for each of the two.
+    expect(engine.tokensOf('b')).toEqual(await alone(tokens(20, 1), { maxTokens: 1 }));
     expect(engine.core.hasWork()).toBe(false);
   });
 });
