@@ -18,7 +18,7 @@ describe('free queue', () => {
   it('behaves like an array under random appends, removals and shifts', () => {
     const operation = fc.tuple(fc.constantFrom('append', 'remove', 'shift'), fc.nat(9));
     fc.assert(
-      fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
+      fc.property(fc.array(operation, { maxLength: 60, size: 'max' }), (operations) => {
         const queue = new FreeQueue(10);
         const model: number[] = [];
         for (const [kind, id] of operations) {

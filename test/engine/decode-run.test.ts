@@ -64,7 +64,7 @@ describe('decode steps taken in one call', () => {
     ['a step that computes the last prompt token only', { maxNumBatchedTokens: 19 }, { a: [20, 12] }],
     [
       'a preempted request that is computed again in chunks',
-      { blockSize: 4, numBlocks: 14, maxNumBatchedTokens: 7 },
+      { blockSize: 4, numBlocks: 14, maxNumBatchedTokens: 7, prefixCaching: false },
       { a: [12, 20], b: [12, 20] },
     ],
     ['prefix caching off', { blockSize: 4, prefixCaching: false }, { a: [9, 30], b: [12, 20] }],

@@ -213,6 +213,23 @@ describe('preemption', () => {
   });
 });
 
+describe('a streamed prompt whose step leaves token budget', () => {
+  it('keeps the blocks that the rest of it needs from the requests behind it', async () => {
+    // Of 256 tokens, 16 blocks, the second step computes 96. Three of 17 blocks are free then, two of them for the third step.
+    const engine = new TestEngine(engineConfig({ numBlocks: 18, maxNumBatchedTokens: 128 }));
+    const streamed = { do_remote_decode: true, do_remote_prefill: false, streamed: true };
+    engine.add(request('a', tokens(256), { maxTokens: 1 }, { kvTransferParams: streamed }));
+    engine.add(request('b', tokens(32, 1), { maxTokens: 1 }));
+    await engine.settle();
+    expect([0, 1, 2, 3].map((batch) => engine.scheduledIn(batch))).toEqual([
+      { a: 128 },
+      { a: 96 },
+      { a: 32 },
+      { b: 32 },
+    ]);
+  });
+});
+
 describe('adding a request', () => {
   const engine = () => new TestEngine(engineConfig({ numBlocks: 5, maxModelLen: 100 }));
   const refused = (text: RegExp, ...args: Parameters<typeof request>) => {
