@@ -19,7 +19,7 @@ const command = fc.oneof(
 describe('Deadlines', () => {
   it('agrees with a linear search while deadlines are added, moved and removed', () => {
     fc.assert(
-      fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
+      fc.property(fc.array(command, { maxLength: 60, size: 'max' }), (commands) => {
         const items: Item[] = [];
         const deadlines = new Deadlines<Item>(({ dueMs }) => dueMs);
         for (const step of commands) {

@@ -69,22 +69,26 @@ describe('the critical path', () => {
         waitRank,
       }));
     fc.assert(
-      fc.property(fc.array(piece, { maxLength: 40 }), fc.integer({ min: 0, max: 1000 }), (pieces, length) => {
-        const to = length / 8;
-        const segments = criticalPath(pieces, 0, to);
-        let at = 0;
-        for (const { key, startMs, endMs } of segments) {
-          expect(startMs).toBe(at);
-          expect(endMs).toBeGreaterThan(startMs);
-          at = endMs;
-          const right = (t: number): boolean => {
-            const running = pieces.filter((p) => p.startMs <= t && t + 0.125 <= p.endMs);
-            return key === null ? running.length === 0 : running.some((p) => p.key === key);
-          };
-          for (let t = startMs; t < endMs; t += 0.125) if (!right(t)) expect.fail(`${key} at ${t}`);
-        }
-        expect(at).toBe(to);
-      }),
+      fc.property(
+        fc.array(piece, { maxLength: 40, size: 'max' }),
+        fc.integer({ min: 0, max: 1000 }),
+        (pieces, length) => {
+          const to = length / 8;
+          const segments = criticalPath(pieces, 0, to);
+          let at = 0;
+          for (const { key, startMs, endMs } of segments) {
+            expect(startMs).toBe(at);
+            expect(endMs).toBeGreaterThan(startMs);
+            at = endMs;
+            const right = (t: number): boolean => {
+              const running = pieces.filter((p) => p.startMs <= t && t + 0.125 <= p.endMs);
+              return key === null ? running.length === 0 : running.some((p) => p.key === key);
+            };
+            for (let t = startMs; t < endMs; t += 0.125) if (!right(t)) expect.fail(`${key} at ${t}`);
+          }
+          expect(at).toBe(to);
+        },
+      ),
     );
   });
 });
@@ -262,7 +266,7 @@ describe('the stages of a turn', () => {
       );
     fc.assert(
       fc.property(
-        fc.array(anySpan, { maxLength: 60 }),
+        fc.array(anySpan, { maxLength: 60, size: 'max' }),
         fc.integer({ min: 0, max: 40 * 4096 }),
         (all, end) => {
           const firstTokenMs = origin + end / 4096;

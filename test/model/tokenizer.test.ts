@@ -28,7 +28,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
   });
 
   it('decodes and encodes every sequence of ids back to itself', () => {
-    const ids = fc.array(fc.nat({ max: vocabSize - 1 }), { minLength: 1, maxLength: 300 });
+    const ids = fc.array(fc.nat({ max: vocabSize - 1 }), { minLength: 1, maxLength: 300, size: 'max' });
     fc.assert(
       fc.property(ids, (tokens) => {
         const text = plain.decode(tokens);
@@ -43,7 +43,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
 
   it('states the largest number of characters per token', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+      fc.property(fc.string({ unit: 'binary', maxLength: 200, size: 'max' }), (text) => {
         const { length } = model.tokenizer.encode(text);
         expect(text.length).toBeLessThanOrEqual(length * model.tokenizer.mostCharacters);
       }),
@@ -62,7 +62,7 @@ describe.each(presetNames)('the tokenizer of %s', (name) => {
   it('encodes any text with one id per character', () => {
     const known = new Set(presetCharacters(vocabSize));
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+      fc.property(fc.string({ unit: 'binary', maxLength: 200, size: 'max' }), (text) => {
         const ids = model.tokenizer.encode(text);
         expect(ids.length).toBe([...text].length);
         expect(ids.every((id) => id >= 0 && id < vocabSize)).toBe(true);
@@ -132,7 +132,7 @@ describe('a tokenizer', () => {
     };
     expect([stream(false), stream(true)]).toEqual(['<|user|>hi<|end|>', 'hi']);
     fc.assert(
-      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60 }), (some) => {
+      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60, size: 'max' }), (some) => {
         const decoder = tokenizer.streamDecoder({ skipSpecialTokens: true });
         const text = some.map((id) => decoder.push(id)).join('') + decoder.end();
         expect(text).toBe(tokenizer.decode(some, { skipSpecialTokens: true }));
@@ -173,7 +173,7 @@ describe('a tokenizer', () => {
     const smile = tokenizer.encode('\ud83d\ude42');
     expect(stream(smile.slice(0, -1)).at(-1)).toBe('\ufffd');
     fc.assert(
-      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60 }), (ids) => {
+      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60, size: 'max' }), (ids) => {
         expect(stream(ids).join('')).toBe(tokenizer.decode(ids));
       }),
     );
@@ -182,7 +182,7 @@ describe('a tokenizer', () => {
   it('knows the bytes of each token, also of parts of a character', async () => {
     const { tokenizer } = await recall;
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+      fc.property(fc.string({ unit: 'binary', maxLength: 60, size: 'max' }), (text) => {
         const bytes = tokenizer.encode(text).flatMap((id) => tokenizer.bytes(id) ?? []);
         expect(Buffer.from(bytes).toString()).toBe(Buffer.from(text).toString());
       }),

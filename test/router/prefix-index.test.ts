@@ -115,30 +115,34 @@ test('match() agrees with the engines’ own lookup, also with more engines than
     gone: fc.nat(40),
   });
   fc.assert(
-    fc.property(someGroups, fc.array(change, { minLength: 20, maxLength: 200 }), (groups, changes) => {
-      const index = new PrefixIndex(hashing, groups);
-      const model = new Map<string, Set<string>[]>();
-      for (const { engine, group: any, from, to, store, gone } of changes) {
-        const id = `e${engine}`;
-        const group = any % groups.length;
-        if (gone === 0) {
-          index.forget(id);
-          model.delete(id);
-          continue;
+    fc.property(
+      someGroups,
+      fc.array(change, { minLength: 20, maxLength: 200, size: 'max' }),
+      (groups, changes) => {
+        const index = new PrefixIndex(hashing, groups);
+        const model = new Map<string, Set<string>[]>();
+        for (const { engine, group: any, from, to, store, gone } of changes) {
+          const id = `e${engine}`;
+          const group = any % groups.length;
+          if (gone === 0) {
+            index.forget(id);
+            model.delete(id);
+            continue;
+          }
+          const has = model.get(id) ?? groups.map(() => new Set<string>());
+          const some = all.slice(from, to);
+          for (const hash of some) has[group]![store ? 'add' : 'delete'](hash);
+          model.set(id, has);
+          index.update(id, [store ? stored(some, group) : removed(some, group)]);
         }
-        const has = model.get(id) ?? groups.map(() => new Set<string>());
-        const some = all.slice(from, to);
-        for (const hash of some) has[group]![store ? 'add' : 'delete'](hash);
-        model.set(id, has);
-        index.update(id, [store ? stored(some, group) : removed(some, group)]);
-      }
-      const expected: Record<string, number> = {};
-      for (const [id, has] of model) {
-        const getCached = (hash: string, group: number) => (has[group]!.has(hash) ? 1 : null);
-        const blocks = longestHit(groups, all, all.length, hashing.blockSize, getCached)[0]!.length;
-        if (blocks > 0) expected[id] = 4 * blocks;
-      }
-      expect(Object.fromEntries(index.match(long, null))).toEqual(expected);
-    }),
+        const expected: Record<string, number> = {};
+        for (const [id, has] of model) {
+          const getCached = (hash: string, group: number) => (has[group]!.has(hash) ? 1 : null);
+          const blocks = longestHit(groups, all, all.length, hashing.blockSize, getCached)[0]!.length;
+          if (blocks > 0) expected[id] = 4 * blocks;
+        }
+        expect(Object.fromEntries(index.match(long, null))).toEqual(expected);
+      },
+    ),
   );
 });

@@ -148,28 +148,32 @@ describe('a catalog of blocks', () => {
         key: fc.nat(12),
       });
       fc.assert(
-        fc.property(fc.integer({ min: 1, max: 8 }), fc.array(act, { maxLength: 200 }), (slots, acts) => {
-          const catalog = new BlockCatalog({ slots, eviction });
-          const loading: string[] = [];
-          const coming = new Map<number, string>();
-          for (const { do: what, key: number } of acts) {
-            const key = String(number);
-            const state = catalog.state(key);
-            if (what === 'store' && state === 'absent') {
-              const slot = catalog.prepareStore(key);
-              expect(coming.has(slot ?? -1)).toBe(false);
-              if (slot !== null) coming.set(slot, key);
-            } else if ((what === 'come' || what === 'fail') && state === 'coming') {
-              catalog.completeStore(key, what === 'come');
-              for (const [slot, one] of coming) if (one === key) coming.delete(slot);
-            } else if (what === 'load' && state === 'ready') {
-              catalog.prepareLoad([key]);
-              loading.push(key);
-            } else if (what === 'loaded' && loading.length > 0) catalog.completeLoad([loading.pop()!]);
-            catalog.checkIntegrity();
-            for (const one of loading) expect(catalog.state(one)).toBe('ready');
-          }
-        }),
+        fc.property(
+          fc.integer({ min: 1, max: 8 }),
+          fc.array(act, { maxLength: 200, size: 'max' }),
+          (slots, acts) => {
+            const catalog = new BlockCatalog({ slots, eviction });
+            const loading: string[] = [];
+            const coming = new Map<number, string>();
+            for (const { do: what, key: number } of acts) {
+              const key = String(number);
+              const state = catalog.state(key);
+              if (what === 'store' && state === 'absent') {
+                const slot = catalog.prepareStore(key);
+                expect(coming.has(slot ?? -1)).toBe(false);
+                if (slot !== null) coming.set(slot, key);
+              } else if ((what === 'come' || what === 'fail') && state === 'coming') {
+                catalog.completeStore(key, what === 'come');
+                for (const [slot, one] of coming) if (one === key) coming.delete(slot);
+              } else if (what === 'load' && state === 'ready') {
+                catalog.prepareLoad([key]);
+                loading.push(key);
+              } else if (what === 'loaded' && loading.length > 0) catalog.completeLoad([loading.pop()!]);
+              catalog.checkIntegrity();
+              for (const one of loading) expect(catalog.state(one)).toBe('ready');
+            }
+          },
+        ),
         { numRuns: 100 },
       );
     },

@@ -50,7 +50,7 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20 }),
-        fc.array(operation, { maxLength: 300 }),
+        fc.array(operation, { maxLength: 150, size: 'max' }),
         (capacity, ops) => {
           const pinned = new Set<string>();
           const told: string[][] = [[], []];
@@ -80,7 +80,7 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 

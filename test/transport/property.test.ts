@@ -70,8 +70,8 @@ const scenario = fc.record({
   chunkBytes: fc.integer({ min: 1, max: 120 }),
   ring: fc.integer({ min: 1, max: 3 }),
   link: fc.option(fc.record({ bytesPerSecond: fc.constantFrom(1e3, 1e6), latencyMs: fc.constantFrom(0, 3) })),
-  delays: fc.array(fc.nat(4), { minLength: 1, maxLength: 20 }),
-  events: fc.array(event, { minLength: 1, maxLength: 25 }),
+  delays: fc.array(fc.nat(4), { minLength: 1, maxLength: 20, size: 'max' }),
+  events: fc.array(event, { minLength: 1, maxLength: 25, size: 'max' }),
 });
 
 const NEVER = new AbortController().signal;

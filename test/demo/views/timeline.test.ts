@@ -118,7 +118,7 @@ describe('the lane of a span', () => {
   it('is packed into rows without overlap if there are enough rows', () => {
     const interval = fc.record({ startMs: fc.nat(100), length: fc.integer({ min: 1, max: 9 }) });
     fc.assert(
-      fc.property(fc.array(interval, { maxLength: 40 }), (list) => {
+      fc.property(fc.array(interval, { maxLength: 40, size: 'max' }), (list) => {
         const items = list.map(({ startMs, length }) => ({ startMs, endMs: startMs + length }));
         const { packed } = packRows(items, 100);
         expect(packed).toHaveLength(items.length);

@@ -439,7 +439,7 @@ test('any loads lead to whole numbers of engines within the bounds, and always t
       values: fc.array(fc.nat({ max: 5000 }), { maxLength: 9 }),
       seconds: fc.nat({ max: 200 }),
     }),
-    { minLength: 1, maxLength: 30 },
+    { minLength: 1, maxLength: 30, size: 'max' },
   );
   const profile = {
     prefillProfile: [{ inputTokens: 100, ttftMs: 9, tokensPerSecond: 99 }],

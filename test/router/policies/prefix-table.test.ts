@@ -47,16 +47,20 @@ it('the table knows which engines were sent a prefix, until it expires or is dis
     afterMs: fc.integer({ min: 0, max: 3 }),
   });
   fc.assert(
-    fc.property(fc.array(sent, { maxLength: 40 }), fc.integer({ min: 5, max: 20 }), (all, maxBlocks) => {
-      const table = new PrefixTable({ blockTokens: BLOCK, maxBlocks, keepMs: KEEP_MS });
-      const plain = new Plain(maxBlocks);
-      let nowMs = 0;
-      for (const { prompt, engineId, afterMs } of all) {
-        nowMs += afterMs;
-        expect(Object.fromEntries(table.match(prompt, nowMs))).toEqual(plain.match(prompt, nowMs));
-        table.credit(prompt, engineId, nowMs);
-        plain.credit(prompt, engineId, nowMs);
-      }
-    }),
+    fc.property(
+      fc.array(sent, { maxLength: 40, size: 'max' }),
+      fc.integer({ min: 5, max: 20 }),
+      (all, maxBlocks) => {
+        const table = new PrefixTable({ blockTokens: BLOCK, maxBlocks, keepMs: KEEP_MS });
+        const plain = new Plain(maxBlocks);
+        let nowMs = 0;
+        for (const { prompt, engineId, afterMs } of all) {
+          nowMs += afterMs;
+          expect(Object.fromEntries(table.match(prompt, nowMs))).toEqual(plain.match(prompt, nowMs));
+          table.credit(prompt, engineId, nowMs);
+          plain.credit(prompt, engineId, nowMs);
+        }
+      },
+    ),
   );
 });

@@ -104,7 +104,7 @@ describe('a follow-up', () => {
       outputTokens: fc.integer({ min: 1, max: 6 }),
     });
     fc.assert(
-      fc.property(fc.array(lengths, { maxLength: 40 }), (asked) => {
+      fc.property(fc.array(lengths, { maxLength: 40, size: 'max' }), (asked) => {
         const turns = turnsOf(asked.map((one, i) => request(i, { ...one, hashIds: [0, 1, 100 + i] })));
         const left = new Set<number>();
         asked.forEach(({ inputTokens }, i) => {
