@@ -77,7 +77,7 @@ export const cluster = {
     }),
   handover: oneOf(HANDOVERS).default('pull').meta({
     description:
-      "pull: D reads P's blocks after P has finished, as in vLLM. streamed (kvferry only): D gets the request at once and reads the blocks while P computes them. D's own blocks are allocated for that time.",
+      "pull: D reads P's blocks after P has finished, as in vLLM. streamed (kvferry only): D gets the request at once and reads the blocks while P computes them. D's own blocks are allocated for that time. Through a store alone it is always pull.",
     value: 'pull|streamed',
   }),
   prefixCaching: flag().default(true).meta({

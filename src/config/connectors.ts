@@ -24,14 +24,19 @@ export const isNixl = (name: ConnectorName): boolean =>
 export const isLmcache = (name: ConnectorName): boolean =>
   name === 'LMCacheConnectorV1' || name === 'LMCacheConnectorV1Dynamic';
 
-/** Whether the connector saves to and loads from a store. */
-export const usesStore = (connector: {
+interface Named {
   name: ConnectorName;
   multi?: { names: readonly ConnectorName[] };
-}): boolean => {
-  const { name, multi } = connector;
-  return name === 'MultiConnector' ? (multi?.names ?? []).some((each) => !isNixl(each)) : !isNixl(name);
-};
+}
+
+const singlesOf = ({ name, multi }: Named): readonly ConnectorName[] =>
+  name === 'MultiConnector' ? (multi?.names ?? []) : [name];
+
+/** Whether engines with this connector read from each other. */
+export const usesNixl = (connector: Named): boolean => singlesOf(connector).some(isNixl);
+
+/** Whether the connector saves to and loads from a store. */
+export const usesStore = (connector: Named): boolean => singlesOf(connector).some((each) => !isNixl(each));
 
 /** Whether this is P's side of a streamed handover. */
 export const isStreamedPrefill = (

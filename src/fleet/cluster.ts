@@ -24,7 +24,7 @@ import { describe } from './describe.ts';
 import type { ClusterHooks } from './hooks.ts';
 import { Membership } from './membership.ts';
 import type { ClusterNotice } from './notices.ts';
-import { changed, engineCore, fleetIn, hasWindows } from './options.ts';
+import { changed, engineCore, fleetIn, handoverOf, hasWindows } from './options.ts';
 import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
 import type { Seat } from './seats.ts';
@@ -60,8 +60,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
       routing: (name) => this.#routings.of(name),
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
-        const { mode, handover, link } = this.#options;
-        return { mode, handover, throttled: link !== null || fleetIn(this.#options).links.length > 0 };
+        const { mode, link } = this.#options;
+        const throttled = link !== null || fleetIn(this.#options).links.length > 0;
+        return { mode, handover: handoverOf(this.#options), throttled };
       },
       engines: () => this.members.staying.map(clientOf),
       onTurn: (turn) => notify({ kind: 'turn', ...turn }),

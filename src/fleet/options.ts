@@ -1,7 +1,7 @@
 /** Derives what each engine is started with from a cluster's options. */
 import { unmeasured } from '../config/arithmetic.ts';
-import { HANDOVERS, LOAD_FAILURE_POLICIES } from '../config/cluster-schema.ts';
-import { usesStore } from '../config/connectors.ts';
+import { HANDOVERS, type Handover, LOAD_FAILURE_POLICIES } from '../config/cluster-schema.ts';
+import { usesNixl, usesStore } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { didYouMean } from '../config/fields.ts';
 import { MODES, type Mode } from '../config/modes.ts';
@@ -90,6 +90,12 @@ export const hasWindows = ({
   kvCacheGroups,
 }: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
   allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
+
+/** A store has a prompt's blocks once P has computed them, so without NIXL D is asked only then. */
+export const handoverOf = ({
+  connector,
+  handover,
+}: Pick<ClusterOptions, 'connector' | 'handover'>): Handover => (usesNixl(connector) ? handover : 'pull');
 
 /** Each life of a seat has its own id, so that nothing that names the previous engine is taken for the new one. */
 export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =>

@@ -9,7 +9,7 @@ import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { effectiveGroups } from '../engine/kv-cache-spec.ts';
 import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
-import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
+import { engineCore, engineIdOf, fleetIn, handoverOf } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
@@ -76,7 +76,6 @@ export class SimulatedCluster {
   /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
     const { options, costs, blockBytes, autoscale = null } = settings;
-    const { mode, handover } = options;
     this.#settings = settings;
     this.#loop = new EventLoop({
       ...{ clock: this.clock, nextTask: settings.nextTask },
@@ -124,7 +123,7 @@ export class SimulatedCluster {
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const throttled = options.link !== null || this.fleet.seats.links.length > 0;
-        return { mode, handover, throttled };
+        return { mode: options.mode, handover: handoverOf(options), throttled };
       },
       engines: () => this.#caughtUp(),
       onTurn: (turn) => {

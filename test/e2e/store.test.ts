@@ -22,6 +22,8 @@ const WAYS: Record<string, Partial<ClusterOptions>> = {
       name: 'OffloadingConnector',
       offloading: { ...OFFLOADING_DEFAULTS, promptOnly: false },
     },
+    // Nothing is streamed from a store.
+    handover: 'streamed',
   },
   'from the store and from each other': {
     store,
@@ -59,6 +61,7 @@ it.each(Object.entries(WAYS))(
   'answers are the same as without a store when KV comes %s',
   async (_, options) => {
     const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
+    const composed = options.connector!.name === 'MultiConnector';
     await withCluster(options, async (cluster) => {
       const { there, wrong } = follow(cluster);
       const names = new Map<string, number>();
@@ -68,6 +71,8 @@ it.each(Object.entries(WAYS))(
       const loaded = answers.map(({ result }) => result.transfer.storeToP?.blocks ?? 0);
       expect(loaded[0]).toBe(0);
       expect(Math.min(...loaded.slice(1))).toBeGreaterThan(0);
+      const { storeToD, pToD } = answers[0]!.result.transfer;
+      expect([storeToD?.blocks, pToD?.blocks]).toEqual(composed ? [undefined, 2] : [1, undefined]);
       // The last save may end slightly after its answer.
       await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
       const engines = await cluster.stats();
@@ -81,7 +86,6 @@ it.each(Object.entries(WAYS))(
       expect(there.DISK.size).toBe(0);
       expect(wrong).toEqual([]);
       // One lookup per request: four turns on P and D. With both composed, D's first makes none: the store was empty.
-      const composed = options.connector!.name === 'MultiConnector';
       await expect.poll(() => names.get('store lookup')).toBe(composed ? 7 : 8);
       // Saves are reported too.
       expect(names.get('save')).toBeGreaterThan(0);

@@ -72,6 +72,13 @@ describe('loads and saves of a store', () => {
     expect(counters).toMatchObject({ lookups: 16, hits: 12, taken: 4, lost: 0 });
   });
 
+  it('come after P is done, also with --handover streamed, which needs engines that read from each other', async () => {
+    const streamed: Fleet = { ...alone, options: { ...alone.options, handover: 'streamed' } };
+    const [one, other] = [simulated(alone, { stepMs }), simulated(streamed, { stepMs })];
+    expect(await twice(other)).toEqual(await twice(one));
+    expect(other.store!.outcome(other.engines).bytesToD).toBe(4 * BLOCK_BYTES);
+  });
+
   it('take what a READ between engines takes, if costs say nothing of a store', async () => {
     const readMs = (bytes: number, tokens: number) => bytes / BLOCK_BYTES + tokens / 10;
     const [, second] = await twice(simulated(alone, { stepMs, readMs }));
