@@ -1,32 +1,39 @@
 /** Keeps what the arms served, by round, and returns the part that can be compared. */
 import type { MeasuredRequest } from '../../measure/summaries/bench-summary.ts';
 import { countError, runtimeOf, type ServedRound } from './clients.ts';
-import type { Arm } from './experiments.ts';
-import type { ArmRound } from './rounds.ts';
+import type { Arm, ExperimentPlan } from './experiments.ts';
+import type { ArmRound, RoundWatcher } from './rounds.ts';
 
-export class ServedRounds {
+export class ServedRounds implements RoundWatcher {
   readonly #rounds: Map<Arm, ArmRound[]>;
   #underWay: ({ arm: Arm } & Omit<ServedRound, 'runtimeMs'>) | null = null;
 
-  constructor(arms: readonly Arm[]) {
+  readonly #watcher: RoundWatcher;
+
+  /** `watcher` is told what this is told. */
+  constructor(arms: readonly Arm[], watcher: RoundWatcher) {
     this.#rounds = new Map(arms.map((arm) => [arm, []]));
+    this.#watcher = watcher;
   }
 
-  begins(arm: Arm): void {
+  armBegins(experiment: ExperimentPlan, arm: Arm, round: number, requests: number): void {
     this.#underWay = { arm, requests: [], errors: new Map() };
+    this.#watcher.armBegins(experiment, arm, round, requests);
   }
 
-  answered(request: MeasuredRequest): void {
+  requestDone(request: MeasuredRequest): void {
     this.#underWay?.requests.push(request);
+    this.#watcher.requestDone(request);
   }
 
-  failed(message: string): void {
+  requestFailed(message: string): void {
     if (this.#underWay) countError(this.#underWay.errors, message);
   }
 
-  ended(arm: Arm, done: ArmRound): void {
+  armEnds(experiment: ExperimentPlan, arm: Arm, done: ArmRound): void {
     this.#underWay = null;
     this.#rounds.get(arm)!.push(done);
+    this.#watcher.armEnds(experiment, arm, done);
   }
 
   /** Marks the rounds before this one: from it on, fewer conversations are served. */

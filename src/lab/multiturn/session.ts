@@ -76,7 +76,10 @@ export async function runSession(
 ): Promise<SessionResult> {
   const { now } = options;
   const budget = new Budget(options.deadlineMs, now);
-  const served = new ServedRounds(planned.flatMap(({ arms }) => arms));
+  const served = new ServedRounds(
+    planned.flatMap(({ arms }) => arms),
+    watcher,
+  );
   const notes: string[] = [];
   const signal = AbortSignal.any([options.signal, budget.spent]);
   const roundsMs: number[] = [];
@@ -84,14 +87,16 @@ export async function runSession(
   const leastRounds = Math.min(LEAST_ROUNDS, mostRounds);
   let conversations = all;
   let experiments = planned;
-  const result = (incompleteReason: string | null): SessionResult => {
-    return {
-      experiments,
-      conversations,
-      rounds: withoutOthers(served.comparable(), conversations),
-      incompleteReason,
-      notes,
-    };
+  const result = (incompleteReason: string | null): SessionResult => ({
+    experiments,
+    conversations,
+    rounds: withoutOthers(served.comparable(), conversations),
+    incompleteReason,
+    notes,
+  });
+  const ended = (): SessionResult => {
+    const enough = !budget.isLimited || roundsMs.length >= leastRounds;
+    return result(enough ? null : outOfTime(roundsMs.length, leastRounds));
   };
   try {
     conversations = await trial(cluster, target, planned, all, { ...options, signal, budget }, watcher);
@@ -113,30 +118,7 @@ export async function runSession(
       }
       const begun = now();
       const round = roundsMs.length + 1;
-      await runRound(
-        cluster,
-        target,
-        experiments,
-        some,
-        { ...options, signal, round },
-        {
-          armBegins(experiment, arm, ...rest) {
-            served.begins(arm);
-            watcher.armBegins(experiment, arm, ...rest);
-          },
-          requestDone(request) {
-            served.answered(request);
-            watcher.requestDone(request);
-          },
-          requestFailed(message) {
-            served.failed(message);
-          },
-          armEnds(experiment, arm, done) {
-            served.ended(arm, done);
-            watcher.armEnds(experiment, arm, done);
-          },
-        },
-      );
+      await runRound(cluster, target, experiments, some, { ...options, signal, round }, served);
       // Only after the round: if it is aborted, earlier rounds still count in full.
       if (some.length < conversations.length) {
         notes.push(
@@ -150,11 +132,10 @@ export async function runSession(
       const completed = roundsMs.length;
       const fitting = budget.isLimited ? completed + Math.floor(budget.leftMs() / expected) : mostRounds;
       // Conversations are dropped before rounds, until the fewest rounds fit.
-      const planned = Math.min(mostRounds, Math.max(fitting, leastRounds));
-      watcher.planned(planned, planned > fitting ? budget.leftMs() / (planned - completed) : expected);
+      const rounds = Math.min(mostRounds, Math.max(fitting, leastRounds));
+      watcher.planned(rounds, rounds > fitting ? budget.leftMs() / (rounds - completed) : expected);
     }
-    if (!budget.isLimited || roundsMs.length >= leastRounds) return result(null);
-    return result(outOfTime(roundsMs.length, leastRounds));
+    return ended();
   } catch (error) {
     if (options.signal.aborted) return result('interrupted');
     if (!budget.spent.aborted) throw error;
@@ -162,8 +143,7 @@ export async function runSession(
     notes.push(
       `Round ${completed + 1} was aborted when the budget ended${completed > 0 ? '; it is not counted' : ''}.`,
     );
-    if (completed >= leastRounds) return result(null);
-    return result(outOfTime(completed, leastRounds));
+    return ended();
   } finally {
     budget.close();
     await target.settled();

@@ -110,7 +110,7 @@ export async function replayTrace(
   const { temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
-  const served = new ServedRounds(plan.arms);
+  const served = new ServedRounds(plan.arms, watcher);
   const notes = [describeScale(trace.scale, trace.drawn, config.limit), ...persistenceNotes(config, [plan])];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);
@@ -120,23 +120,18 @@ export async function replayTrace(
   let incompleteReason: string | null = null;
   for (let round = 1; round <= planned && incompleteReason === null; round++) {
     for (const arm of round % 2 === 0 ? plan.arms.toReversed() : plan.arms) {
-      served.begins(arm);
-      watcher.armBegins(plan, arm, round, totals.requests);
+      served.armBegins(plan, arm, round, totals.requests);
       const serving: TraceServing = {
         ...{ round, tokens, signal, now, sleep },
-        onRequest(request) {
-          served.answered(request);
-          watcher.requestDone(request);
-        },
-        onFailure: (message) => served.failed(message),
+        onRequest: (request) => served.requestDone(request),
+        onFailure: (message) => served.requestFailed(message),
       };
       try {
         const feed = new TraceFeed(await trace.open());
         const done = await measured(cluster, target, plan, arm, round, () =>
           serveTrace(target, feed, serving),
         );
-        served.ended(arm, done);
-        watcher.armEnds(plan, arm, done);
+        served.armEnds(plan, arm, done);
         const behind = behindBy(done, totals);
         if (behind) notes.push(`${arm.label}, round ${round}: ${behind}`);
         if (feed.late > 0) notes.push(`${arm.label}, round ${round}: ${sentLate(feed.late)}`);
