@@ -79,14 +79,7 @@ export async function startServer(
   const scalings = new ScalingLog(cluster, options.autoscale ?? null, options.log);
   const revival = keepAlive(cluster, options.log);
   noteDecisions(cluster, options);
-  if (faults)
-    faults.kill = async (place) => {
-      const engine = cluster.engines.find(({ name }) => name === place);
-      // One that has ended already is as good as killed.
-      await engine?.lab.loseDevice().catch((error: unknown) => {
-        if (!engine.ended) throw error;
-      });
-    };
+  if (faults) faults.kill = (name) => kill(cluster, name);
   let engines: EnginePorts | null = null;
   let stopScaling = () => {};
   const stop = async (graceMs: number) => {
@@ -136,6 +129,14 @@ const servedModel = ({ info: { model } }: EngineCluster, { servedModelNames }: S
   vocabSize: model.vocabSize,
   eosTokenIds: model.eosTokenIds,
 });
+
+async function kill({ engines }: EngineCluster, name: string): Promise<void> {
+  const engine = engines.find((each) => each.name === name);
+  // One that has ended already is as good as killed.
+  await engine?.lab.loseDevice().catch((error: unknown) => {
+    if (!engine.ended) throw error;
+  });
+}
 
 /** Logs what the operator should know of, and reports the routing decisions. */
 function noteDecisions(cluster: EngineCluster, { onDecision, log }: ServerOptions): void {

@@ -57,8 +57,7 @@ const TYPED: readonly string[] = ['transfer', 'refused', 'engine_dead'];
 
 /** Reports violations in `found`. Throws only if the cluster can no longer be used. */
 export async function runEpisode(seed: number, deps: EpisodeDeps): Promise<EpisodeResult> {
-  const episode = new Episode(seed, deps);
-  return episode.run();
+  return new Episode(seed, deps).run();
 }
 
 class Episode {
@@ -147,15 +146,14 @@ class Episode {
       for await (const token of this.#deps.cluster.generate({ ...request, signal: open.leave.signal }))
         received.push(`${token.tokenId}:${token.logitsDigest}`);
     };
-    const ended = (): string | null => differs(received, turn.answer);
     try {
       await within(clock, patienceMs, what, receive());
-      const wrong =
-        ended() ?? (received.length < turn.answer.length ? 'the answer ended early without an error' : null);
+      const early = received.length < turn.answer.length ? 'the answer ended early without an error' : null;
+      const wrong = differs(received, turn.answer) ?? early;
       if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
       return 'right';
     } catch (error) {
-      const wrong = ended();
+      const wrong = differs(received, turn.answer);
       if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
       if (error instanceof Left) return 'left';
       if (error instanceof Hangs) {

@@ -45,24 +45,8 @@ export function summariseExperiment(
   const served = all.filter(({ arm }) => !arm.audited);
   const audited = all.find(({ arm }) => arm.audited);
   const modes = served.flatMap(({ arm, rounds }): [string, BenchMode][] => {
-    const requests = rounds.flatMap((round) => round.requests);
-    const facts = armFacts(arm, rounds, config, blockBytes);
-    const mode = summariseMode(requests, facts);
-    if (!mode) return [];
-    if (arm.path) return [[arm.key, { ...mode, ...pathOf(arm.path.name, rounds, facts, config.seed) }]];
-    if (!arm.routing) return [[arm.key, mode]];
-    const idsOf = (role: string) => engines.flatMap((each) => (each.role === role ? [each.engineId] : []));
-    const routing = routingOf(requests, {
-      policy: arm.routing.name,
-      prefill: idsOf('prefill'),
-      decode: idsOf('decode'),
-      sloTtftMs: config.sloTtft,
-      sloTpotMs: config.sloTpot,
-      failed: failures(rounds),
-      runtimeMs: facts.runtimeMs,
-      cutRounds: facts.cutRounds,
-    });
-    return [[arm.key, { ...mode, routing }]];
+    const mode = summariseArm(arm, rounds, config, blockBytes, engines);
+    return mode ? [[arm.key, mode]] : [];
   });
   const answered = requestsOf(served);
   const reference = answered.find(({ mode }) => mode === 'unidirectional') ?? answered[0];
@@ -105,6 +89,34 @@ export function summariseExperiment(
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: published && { source: published.source, ttft_ms: { ...published.ttft_ms } },
   };
+}
+
+/** null: the arm has no answer. */
+function summariseArm(
+  arm: Arm,
+  rounds: readonly ArmRound[],
+  config: RunConfig,
+  blockBytes: number,
+  engines: Cluster['info']['engines'],
+): BenchMode | null {
+  const requests = rounds.flatMap((round) => round.requests);
+  const facts = armFacts(arm, rounds, config, blockBytes);
+  const mode = summariseMode(requests, facts);
+  if (!mode) return null;
+  if (arm.path) return { ...mode, ...pathOf(arm.path.name, rounds, facts, config.seed) };
+  if (!arm.routing) return mode;
+  const idsOf = (role: string) => engines.flatMap((each) => (each.role === role ? [each.engineId] : []));
+  const routing = routingOf(requests, {
+    policy: arm.routing.name,
+    prefill: idsOf('prefill'),
+    decode: idsOf('decode'),
+    sloTtftMs: config.sloTtft,
+    sloTpotMs: config.sloTpot,
+    failed: failures(rounds),
+    runtimeMs: facts.runtimeMs,
+    cutRounds: facts.cutRounds,
+  });
+  return { ...mode, routing };
 }
 
 /** A sentence about the first arm of which every request failed, and which is therefore in no table; null: none. */
