@@ -65,13 +65,11 @@ export async function buildEngine(
   const groups = kvGroups(architecture);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, groups, layout: start.layout, keepLogits: start.keepLogits },
-    ...{
-      kernels: start.kernels,
-      compileOrder: start.compileOrder,
-      gemm: start.gemm,
-      arithmetic: start.arithmetic,
-      driverThreads: start.driverThreads,
-    },
+    kernels: start.kernels,
+    compileOrder: start.compileOrder,
+    gemm: start.gemm,
+    arithmetic: start.arithmetic,
+    driverThreads: start.driverThreads,
     limits: { ...core.scheduler, blockSize },
     clock,
     onSpan,

@@ -2,7 +2,7 @@
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
-import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans/spans.ts';
+import { onHost, onLink, type RawSpan, routerSpan } from '../measure/spans/spans.ts';
 
 export class EngineSpans {
   readonly #engineId: string;
@@ -41,15 +41,7 @@ export class EngineSpans {
   }
 
   submitted(requestId: string, startMs: number, endMs: number): void {
-    this.add({
-      name: 'submit',
-      ...atRouter,
-      startMs,
-      endMs,
-      clock: 'host',
-      requestId,
-      args: { to: this.#engineId },
-    });
+    this.add(routerSpan('submit', requestId, startMs, endMs, { to: this.#engineId }));
   }
 
   /** Call when the step's results have been sent: the last `collect` span lasts until then. */

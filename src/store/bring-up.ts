@@ -1,6 +1,7 @@
 /** Brings requested blocks up from lower tiers into a store's memory, and waits for them as the prefetch policy says. */
 import type { Prefetch } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
+import { inTime } from '../transport/deadlines.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { BlockCatalog } from './catalog.ts';
 import { heldPrefix, keysOf, type PrefixQuery } from './held-prefix.ts';
@@ -118,10 +119,8 @@ export class BringUp {
     const all = Promise.all(raising);
     if (prefetch === 'wait_complete' || raising.length === 0) return void (await all);
     const { base, each1024Tokens, most } = PREFETCH_MS;
-    const over = new AbortController();
     const patienceMs = Math.min(base + (each1024Tokens * hashes.length * blockSize) / 1024, most);
-    await Promise.race([all, clock.sleep(patienceMs, over.signal)]);
-    over.abort();
+    await inTime(all, patienceMs, clock, () => {});
   }
 
   async #load(

@@ -9,6 +9,9 @@ import { type ConversationSizes, makeConversations } from '../../workload/random
 import { driveMode } from '../drive.ts';
 import type { CheckEnvironment } from './types.ts';
 
+/** A model with sliding windows of 128 tokens, for checks of windows if the user's model has none. */
+export const HYBRID = 'tiny-hybrid';
+
 export interface Trial {
   /** Overrides of the user's configuration. */
   settings: Partial<RunConfig>;

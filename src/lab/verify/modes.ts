@@ -12,23 +12,20 @@ import { kvCacheSpecs } from '../../model/architecture/kv-groups.ts';
 import { seededGenerator } from '../../seeded.ts';
 import { sumOf } from '../../sum.ts';
 import { type ConversationSizes, conversationLength } from '../../workload/random-conversations.ts';
-import { runTrial, type Trial, type TrialResult } from './clusters.ts';
+import { HYBRID, runTrial, type Trial, type TrialResult } from './clusters.ts';
 import type { Check, CheckEnvironment, CheckResult } from './types.ts';
 
 export async function modeChecks(environment: CheckEnvironment): Promise<readonly Check[]> {
   const { backend, config } = environment;
   const architecture = await backend.architecture(config.model);
   const list = trials(config.seed, kvCacheSpecs(architecture), architecture.maxModelLen);
-  const own = hybrid(config.seed);
-  return [...list, ...(kvCacheSpecs(architecture).length > 1 ? [] : [own])].map(({ name, trial }) => ({
+  const hasWindows = kvCacheSpecs(architecture).length > 1;
+  return [...list, ...(hasWindows ? [] : [hybrid(config.seed)])].map(({ name, trial }) => ({
     group: 'b',
     name,
     run: async (say, signal) => judge(await runTrial(environment, trial, say, signal)),
   }));
 }
-
-/** If the user's model has no sliding windows, this model is checked too. */
-const HYBRID = 'tiny-hybrid';
 
 function hybrid(seed: number): NamedTrial {
   return {

@@ -7,7 +7,7 @@ import { messageOf } from '../../errors.ts';
 import type { InjectedFault } from '../../fleet/types.ts';
 import type { Comparison } from '../../measure/schemas/report.ts';
 import type { GroupFault } from '../../transport/faults.ts';
-import { runTrial } from './clusters.ts';
+import { HYBRID, runTrial } from './clusters.ts';
 import type { Check, CheckEnvironment } from './types.ts';
 
 const GROUP_FAULTS: Record<GroupFault | 'short-window', string> = {
@@ -38,8 +38,6 @@ const BLOCK_SIZE = 8;
  */
 const twoBlocks = { blockSize: 64, sizes: { ...sizes, systemTokens: 50 } };
 
-/** A model with sliding windows of 128 tokens. */
-const HYBRID = 'tiny-hybrid';
 /** P reads 182 tokens. With blocks of 8, a window of 128 that is one token shorter begins at a block's start. */
 const beyondWindow = { ...sizes, systemTokens: 150, outputTokens: 9 };
 
