@@ -79,29 +79,7 @@ export async function buildEngine(
     // Runs while the device computes.
     const claims = core.connector ? clock.sleep(0).then(warmUpClaims) : null;
     const [{ weightsMs, compileMs, pipelines }] = await Promise.all([runner.warmUp(), claims]);
-    const factors = hashFactors(start, architecture, groups);
-    const { fault } = start;
-    const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
-    const transport = createTransport({
-      identity: {
-        engineId: core.engineId,
-        host: core.host,
-        port: core.port,
-        compatibilityHash: compatibilityHash(factors),
-        blockSize,
-        blockBytes: kv.blockBytes,
-      },
-      factors,
-      memory:
-        fault && fault !== 'flip-bit' && fault !== 'short-window' ? withFault(kv, fault, tokenBytes) : kv,
-      ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
-      clock,
-      link: start.link,
-      checksum: start.checksum,
-      silenceMs: start.silenceMs,
-      enforceHandshakeCompat: core.connector?.nixl.enforceHandshakeCompat ?? true,
-      onSpan,
-    });
+    const transport = transportOf(start, kv, hashFactors(start, architecture, groups), clock, onSpan);
     return {
       gpu,
       kv,
@@ -132,6 +110,37 @@ export async function buildEngine(
     gpu.destroy();
     throw error;
   }
+}
+
+function transportOf(
+  start: EngineStart,
+  kv: GpuKvMemory,
+  factors: CompatibilityFactors,
+  clock: Clock,
+  onSpan: SpanSink,
+): PeerTransport {
+  const { engineId, host, port, cache, connector } = start.core;
+  const { fault } = start;
+  const tokenBytes = factors.headDim * (cache.kvDtype === 'f16' ? 2 : 4);
+  return createTransport({
+    identity: {
+      engineId,
+      host,
+      port,
+      compatibilityHash: compatibilityHash(factors),
+      blockSize: cache.blockSize,
+      blockBytes: kv.blockBytes,
+    },
+    factors,
+    memory: fault && fault !== 'flip-bit' && fault !== 'short-window' ? withFault(kv, fault, tokenBytes) : kv,
+    ...(fault === 'flip-bit' ? { beforeChunkPosted: flipOneBit() } : {}),
+    clock,
+    link: start.link,
+    checksum: start.checksum,
+    silenceMs: start.silenceMs,
+    enforceHandshakeCompat: connector?.nixl.enforceHandshakeCompat ?? true,
+    onSpan,
+  });
 }
 
 /** `other`: what the runner does not count, such as the kernels' parameters. It is small. */

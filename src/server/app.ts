@@ -53,12 +53,37 @@ export interface AppOptions {
 }
 
 export function createApp(service: PortService, options: AppOptions): Hono {
-  const { version, created, maxQueue, admission, defaults, streamingKvParams, log, observer } = options;
-  const { apiKey, adminKey, corsOrigins, hosts } = options;
+  const { version, created, maxQueue, log, apiKey, adminKey, corsOrigins, hosts } = options;
   const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));
+  mountGeneration(app, service, options);
 
+  // After generation, which checks ids with the body, so that the holder is notified.
+  app.use(requireIds);
+  const health = (c: Context) => {
+    const reason = service.unhealthy();
+    if (reason !== null) throw new HttpError(503, reason, null, { 'Retry-After': '1' });
+    return c.body(null, 200);
+  };
+  app.get('/health', health);
+  // SageMaker's name for it.
+  app.on(['GET', 'POST'], '/ping', health);
+  app.get('/version', () => jsonResponse({ version }));
+  app.get('/v1/models', () => jsonResponse(modelList(service, created)));
+  // Model names may contain slashes, as on Hugging Face.
+  app.get('/v1/models/:model{.+}', (c) => {
+    const id = c.req.param('model');
+    checkModel(id, service);
+    return jsonResponse(modelList(service, created).data.find((model) => model.id === id)!);
+  });
+  mountTextRoutes(app, service, maxQueue);
+  options.mount(app);
+  return app;
+}
+
+function mountGeneration(app: Hono, service: PortService, options: AppOptions): void {
+  const { admission, defaults, streamingKvParams, log, observer } = options;
   const deps: GenerationDeps = {
     ...{ service, admission, observer, defaults, streamingKvParams },
     onEnd: (record) => log.ended(service.name, record),
@@ -98,28 +123,6 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   generates('/v1/chat/completions', parseChat, chatFormat);
   generates('/v1/completions', parseCompletion, completionFormat);
   generates('/inference/v1/generate', parseGenerate, tokensFormat);
-
-  // Generation checks them with the body, so that the holder is notified.
-  app.use(requireIds);
-  const health = (c: Context) => {
-    const reason = service.unhealthy();
-    if (reason !== null) throw new HttpError(503, reason, null, { 'Retry-After': '1' });
-    return c.body(null, 200);
-  };
-  app.get('/health', health);
-  // SageMaker's name for it.
-  app.on(['GET', 'POST'], '/ping', health);
-  app.get('/version', () => jsonResponse({ version }));
-  app.get('/v1/models', () => jsonResponse(modelList(service, created)));
-  // Model names may contain slashes, as on Hugging Face.
-  app.get('/v1/models/:model{.+}', (c) => {
-    const id = c.req.param('model');
-    checkModel(id, service);
-    return jsonResponse(modelList(service, created).data.find((model) => model.id === id)!);
-  });
-  mountTextRoutes(app, service, maxQueue);
-  options.mount(app);
-  return app;
 }
 
 const withHeaders = (parsed: ParsedRequest, c: Context, { kind }: PortService): ParsedRequest => ({

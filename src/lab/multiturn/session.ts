@@ -130,7 +130,7 @@ export async function runSession(
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
       const completed = roundsMs.length;
-      const fitting = budget.isLimited ? completed + Math.floor(budget.leftMs() / expected) : mostRounds;
+      const fitting = completed + Math.floor(budget.leftMs() / expected);
       // Conversations are dropped before rounds, until the fewest rounds fit.
       const rounds = Math.min(mostRounds, Math.max(fitting, leastRounds));
       watcher.planned(rounds, rounds > fitting ? budget.leftMs() / (rounds - completed) : expected);
