@@ -83,6 +83,15 @@ describe('the worker side', () => {
     expect(worker.getFinished()).toMatchObject({ finishedRecving: ['both'], changed: false });
   });
 
+  it('is due when the first of its connectors is', () => {
+    const due = (...all: (number | null)[]) =>
+      new MultiWorkerSide([
+        new FakeConnector('never due').worker,
+        ...all.map((ms) => ({ ...new FakeConnector('due').worker, dueMs: () => ms })),
+      ]).dueMs();
+    expect([due(), due(null), due(null, 70), due(70, 50)]).toEqual([null, null, 70, 50]);
+  });
+
   it('waits until one connector changes or the signal aborts, and then ends the other waits', async () => {
     const { a, b, worker } = start();
     const stop = new AbortController();

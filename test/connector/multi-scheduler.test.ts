@@ -66,6 +66,9 @@ describe('loading from one connector', () => {
     expect(load(0)).toMatchObject({ tokens: 0, noPull: { reason: 'too short' } });
     peer.upTo = 64;
     expect(load(0)).toMatchObject({ tokens: 64, noPull: null });
+    const most = start('max-hit');
+    most.store.upTo = { noPull: 'too short' };
+    expect(most.load(0)).toMatchObject({ tokens: 0, noPull: { reason: 'too short' } });
   });
 });
 
@@ -172,8 +175,11 @@ describe('cost-aware', () => {
     const { store, side, load } = start('cost-aware', { costs });
     store.upTo = 64;
     const alone = costs.loadMs(64);
-    load(0);
+    load(16);
+    const withOne = costsOf(500);
+    withOne.started('another', 48);
     expect(costs.loadMs(64)).toBeGreaterThan(alone);
+    expect(costs.loadMs(64)).toBe(withOne.loadMs(64));
     const came = { finishedSending: [], finishedRecving: ['r'], failedRecving: [], changed: false };
     side.updateConnectorOutput(came);
     expect(costs.loadMs(64)).toBe(alone);

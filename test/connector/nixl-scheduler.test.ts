@@ -179,6 +179,8 @@ describe('the scheduler side', () => {
       const { computed } = meta();
       if (told) expect(computed.get('r')).toMatchObject(told);
       else expect(computed.size).toBe(0);
+      side.requestPreempted(request);
+      expect(meta().computed.get('r')?.numTokens).toBe(streamed ? 0 : undefined);
       // Without blocks, as if it had never been scheduled.
       const left = side.requestFinished({ ...request, status: 'finished_aborted' }, [[]]);
       expect(left).toStrictEqual({ delayFree: false, kvTransferParams: null });

@@ -342,6 +342,20 @@ describe('windowed groups', () => {
     }
   });
 
+  it('do not withdraw the offers of full groups that are due at the same time', () => {
+    const { side, metadata, finds } = start({}, groups);
+    const request = { ...requestOf(100).request };
+    side.onNewRequest(request);
+    finds('r/0', 0);
+    side.updateStateAfterAlloc(request, TABLE, 0, 0);
+    request.numComputedTokens = 100;
+    side.requestComputed(request, TABLE);
+    request.numComputedTokens = 103;
+    const { passed, saves } = metadata();
+    expect([...passed]).toEqual(['r']);
+    expect(saves).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4', 'h5'], ...full }]);
+  });
+
   it('withdraw blocks that were freed when the request ended, and offer the window at its end', () => {
     const { side, metadata, finds } = start({ promptOnly: false }, groups);
     const { request, at } = requestOf(100, null, { allTokenIds: tokens(150) });

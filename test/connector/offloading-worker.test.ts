@@ -332,6 +332,23 @@ describe('an offer', () => {
   });
 });
 
+it('is due when the first lookup or offer has waited long enough, and then gives it up', () => {
+  const { clock, worker, ask, found, save, tell } = start();
+  expect(worker.dueMs()).toBeNull();
+  save('a');
+  tell({ finished: new Map([['a', 2]]) });
+  const offerEnds = worker.dueMs()!;
+  ask('b/0');
+  expect(worker.dueMs()).toBe(clock.now() + 2000);
+  found('b/0', []);
+  expect(worker.dueMs()).toBe(offerEnds);
+  clock.advance(offerEnds - clock.now() - 1);
+  expect(worker.getFinished().finishedSending).toEqual([]);
+  clock.advance(1);
+  expect(worker.getFinished().finishedSending).toEqual(['a']);
+  expect(worker.dueMs()).toBeNull();
+});
+
 describe('a load', () => {
   const pairs = [
     { group: 1, remote: 7, local: 21 },
