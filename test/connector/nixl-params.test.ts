@@ -46,6 +46,13 @@ describe('usable tokens', () => {
     expect(usable(told, { ...at, prompt: 9 })).toEqual({ tokens: 8, limit: null });
   });
 
+  it('need no block of a window of one token where the usable tokens end with a block', () => {
+    const remote_token_ids = [...tokens(8), ...tokens(16, 1).slice(8)];
+    const told = { remote_token_ids, remote_block_ids: [[4], [1, 2, 3, 4]] };
+    const at = { blockSize: 4, groups: [window(1), ...FULL_GROUP], prompt: 16 };
+    expect(usable(told, at)).toEqual({ tokens: 8, limit: 'first differing token at 8' });
+  });
+
   it.each([true, false])('are 0 if more are offered than a list can name (token check: %s)', (tokenCheck) => {
     const lie = { remote_num_tokens: 2 ** 40, remote_block_ids: [[7]], do_remote_prefill: true };
     const limit = 'the window of KV cache group 0 that ends at token 8 is gone at the holder';

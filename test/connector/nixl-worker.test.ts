@@ -182,6 +182,32 @@ describe('the worker side', () => {
   });
 });
 
+it('a hold that is made while the engine sleeps ends the sleep when it expires', async () => {
+  const { transport, clock } = fakeTransport(new TestClock());
+  const worker = new NixlWorkerSide({
+    ...{ config: connectorDefaults.nixl, groups: FULL_GROUP, transport, clock },
+  });
+  let woken = false;
+  void worker.waitForChange(new AbortController().signal).then(() => {
+    woken = true;
+  });
+  await settled();
+  const send = { blockIds: [[1]], tokenIds: tokens(16), cacheSalt: null, direction: 'decode' as const };
+  worker.startLoadKv(
+    metadata({
+      reqsInBatch: new Set(['a']),
+      reqsToSend: new Map([['a', { ...send, deadline: clock.now() + 50 }]]),
+    }),
+  );
+  await settled();
+  clock.advance(49);
+  await settled();
+  expect(woken).toBe(false);
+  clock.advance(1);
+  await settled();
+  expect([woken, worker.getFinished().finishedSending]).toEqual([true, ['a']]);
+});
+
 it('the cost-aware policy learns from successful pulls only', async () => {
   const profile: CostProfile = costProfileSchema.parse({
     ...{ kvferry_cost_profile: 1, kvferry: '0.1.0', date: '2026-01-01T00:00:00.000Z', model: 'nano' },

@@ -342,6 +342,80 @@ describe('windowed groups', () => {
     }
   });
 
+  it('of equal size are offered together, each only with all of its blocks, and withdrawn when one is passed', () => {
+    const sizes: KvCacheSpec[] = [
+      ...groups,
+      { kind: 'sliding', window: 40 },
+      { kind: 'sliding', window: 20 },
+    ];
+    const table = sizes.map((_, group) => Array.from({ length: 7 }, (_, i) => 100 * group + i + 1));
+    const offers = (blockIds: number[][]) => {
+      const { side, metadata } = start({}, sizes);
+      const request = { ...requestOf(100).request, numComputedTokens: 98 };
+      side.onNewRequest(request);
+      side.requestComputed(request, blockIds);
+      return {
+        side,
+        metadata,
+        request,
+        saves: metadata().saves.map((save) => [save.groups, save.hashes[0]]),
+      };
+    };
+    const { side, metadata, request, saves } = offers(table);
+    expect(saves).toEqual([
+      [[0], 'h0'],
+      [[1, 2], 'h3'],
+      [[3], 'h4'],
+    ]);
+    expect(side.metaDueMs()).toBeNull();
+    // Token 99 sees 80 to 99 in the last group, and from 60 on in the others.
+    request.numComputedTokens = 99;
+    expect([...metadata().passed]).toEqual(['r']);
+    const without = (group: number, block: number) =>
+      table.map((ids, of) => ids.map((id, i) => (of === group && i <= block ? 0 : id)));
+    expect(offers(without(2, 3)).saves).toEqual([
+      [[0], 'h0'],
+      [[3], 'h4'],
+    ]);
+    const ended = offers(table);
+    ended.side.requestFinished({ ...ended.request, status: 'finished_stopped' }, without(3, 4));
+    expect([...ended.metadata().passed]).toEqual(['r']);
+  });
+
+  it('keep the blocks of an ended request until they are saved, also if no group is full', () => {
+    const { side, metadata } = start({}, [groups[1]!, groups[1]!]);
+    const { request, at } = requestOf(96);
+    side.onNewRequest(request);
+    side.requestComputed(at(96), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h3', 'h4', 'h5'], groups: [0, 1], window: true }]);
+    expect(side.requestFinished(at(96, 'finished_stopped'), TABLE).delayFree).toBe(true);
+  });
+
+  it('are not offered again where the store had them, nor before all were looked up often enough', () => {
+    const { side, metadata, finds } = start({}, groups);
+    const { request, at } = requestOf(100);
+    side.onNewRequest(request);
+    finds('r/0', 6);
+    side.updateStateAfterAlloc(request, TABLE, 0, 96);
+    side.requestComputed(at(100), TABLE);
+    expect(metadata().saves).toEqual([]);
+    const often = start({ storeThreshold: 2 }, groups);
+    const offered = ['a', 'b', 'c'].map((requestId, turn) => {
+      const prompt = requestOf(turn === 0 ? 64 : 96, null, { requestId });
+      often.side.onNewRequest(prompt.request);
+      often.side.requestComputed(prompt.at(96), TABLE);
+      return often.metadata().saves.map(({ hashes, window }) => [hashes.length, window === true]);
+    });
+    expect(offered).toEqual([
+      [],
+      [[4, false]],
+      [
+        [6, false],
+        [3, true],
+      ],
+    ]);
+  });
+
   it('do not withdraw the offers of full groups that are due at the same time', () => {
     const { side, metadata, finds } = start({}, groups);
     const request = { ...requestOf(100).request };
