@@ -1,6 +1,6 @@
 /**
- * The listeners to one source of cache events. Each first gets what is in the cache, and then every change; before that, it
- * gets no changes, because what is in the cache will contain them.
+ * The listeners to one source of cache events. Each first gets what is in the cache, and then every change; before that,
+ * it gets no changes, because what is in the cache will contain them.
  */
 import type { CacheEventBatch } from './notices.ts';
 

@@ -193,7 +193,7 @@ export class StoreThread {
   }
 
   /**
-   * As #unlessGone, for work that takes the store no time: if it is not done within STUCK_MS, the thread is
+   * As #unlessEnded, for work that takes the store no time: if it is not done within STUCK_MS, the thread is
    * abandoned.
    */
   async #call<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {

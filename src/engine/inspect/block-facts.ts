@@ -41,7 +41,7 @@ export class BlockLedger {
   /** What each freed block contained when its request freed it. */
   readonly #left = new Map<BlockId, Content & { wasNamed: boolean }>();
 
-  /** Sets cache.onGivenBack, and records blocks freed from now on. */
+  /** Sets cache.onBlocksFreed, and records blocks freed from now on. */
   constructor(cache: KvCacheManager) {
     this.#cache = cache;
     this.#blockSize = cache.blockSize;

@@ -12,7 +12,7 @@ import type { Admission } from '../http/admission.ts';
 import { asHttpError, HttpError, isRetryLater } from '../http/http-error.ts';
 import { ClientGone } from '../http/request-signal.ts';
 import type { RequestObserver, RequestRecord } from '../observer.ts';
-import type { AnswerPiece, GenerationRequest, PortService } from '../service.ts';
+import type { AnswerEnd, GenerationRequest, PortService } from '../service.ts';
 import { badWordsTokenIds } from './bad-words.ts';
 import type { ParsedRequest } from './bodies.ts';
 import { type Choice, choicesOf } from './choices.ts';
@@ -183,7 +183,7 @@ async function* pieceByPiece(
   let firstMs: number | null = null;
   let lastMs = accepted;
   let outputTokens = 0;
-  let last: AnswerPiece | null = null;
+  let end: AnswerEnd | null = null;
   let recent: readonly number[] = [];
   let failure: unknown = null;
   try {
@@ -214,8 +214,8 @@ async function* pieceByPiece(
       firstMs ??= piece.atMs;
       lastMs = piece.atMs;
       outputTokens++;
-      last = piece;
       const { tokenId, text, logits, final } = piece;
+      end = final;
       const wanted = parsed.topLogprobs !== null && logits;
       const before = recent;
       recent = [...recent, tokenId].slice(-TOKENS_BEFORE);
@@ -237,9 +237,9 @@ async function* pieceByPiece(
         firstTokenMs: firstMs === null ? null : firstMs - accepted,
         latencyMs: systemClock.now() - accepted,
         outputTokens,
-        prompt: last?.final?.prompt ?? null,
-        storedTokens: last?.final?.storedTokens ?? 0,
-        reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
+        prompt: end?.prompt ?? null,
+        storedTokens: end?.storedTokens ?? 0,
+        reason: end?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
       };
       observer.finished(record);
       deps.onEnd(record);

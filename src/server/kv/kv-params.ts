@@ -1,7 +1,7 @@
 /**
  * Checks kv_transfer_params of a request to an engine's port before the engine sees them: their schema, and whether they name
- * one of its peers. Whether the named blocks are held is checked by the holder only (src/connector/holds.ts), which does not
- * reveal the result.
+ * one of its peers. Whether the named blocks are held is checked by the holder only (src/connector/nixl/holds.ts), which does
+ * not reveal the result.
  */
 import { isStoreHandover } from '../../config/connectors.ts';
 import { type KvTransferParams, kvTransferParamsSchema } from '../../config/kv-transfer.ts';
