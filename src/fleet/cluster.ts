@@ -81,7 +81,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
       options: () => this.#options,
       clientOf,
       checkRoom: (more) => parts.checkRoom(this.#options, more),
-      joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
+      joins: (engine, seat, replaced) => this.#joins(engine, seat, replaced),
       notify: (notice) => this.#memberNotice(notice),
       newId: unguessable,
       onMove: ({ id }, requestId) => notify({ kind: 'moves', conversationId: id, requestId }),
@@ -141,7 +141,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
         // Give up stuck engines first, so that they do not block the change.
         await this.pool.each((engine) => engine.answers());
         await this.pool.each(({ serving }) => serving.releaseHolds('all'));
-        await this.pool.each((engine, spec) => reconfigure(engine, spec, options));
+        await this.pool.each((engine, seat) => reconfigure(engine, seat, options));
         await this.store?.clear();
         await this.store?.setLink(options.link);
       });
@@ -221,8 +221,8 @@ export class EngineCluster extends ShownCluster implements Cluster {
     await Promise.all([this.members.close(), this.store?.shutdown()]);
   }
 
-  async #joins(engine: ThreadEngine, spec: Seat, replaced: ThreadEngine | null): Promise<void> {
-    await reconfigure(engine, spec, this.#options);
+  async #joins(engine: ThreadEngine, seat: Seat, replaced: ThreadEngine | null): Promise<void> {
+    await reconfigure(engine, seat, this.#options);
     await this.store?.connect(engine);
     this.watches.joined(engine, replaced?.engineId ?? null, this.clock.now());
     this.#routings.follow(engine);
@@ -238,5 +238,5 @@ export class EngineCluster extends ShownCluster implements Cluster {
   }
 }
 
-const reconfigure = (engine: ThreadEngine, spec: Seat, options: ClusterOptions): Promise<void> =>
-  engine.serving.reconfigure(engineCore(options, spec, engine.engineId, options.mode), options.link);
+const reconfigure = (engine: ThreadEngine, seat: Seat, options: ClusterOptions): Promise<void> =>
+  engine.serving.reconfigure(engineCore(options, seat, engine.engineId, options.mode), options.link);

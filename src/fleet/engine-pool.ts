@@ -20,18 +20,18 @@ export interface PooledEngine {
 
 export interface EngineStarter<E> {
   /** `life`: counts the engines that this seat has had, from 1. */
-  start(spec: Seat, life: number, mode: Mode): Promise<E>;
+  start(seat: Seat, life: number, mode: Mode): Promise<E>;
   connect(engine: E, others: readonly E[], fleet: FleetOptions): Promise<void>;
 }
 
 /** A seat and the engine that has it now. */
 interface Place<E> {
-  spec: Seat;
+  seat: Seat;
   engine: E;
 }
 
 /** Makes a connected engine ready to serve. */
-type Prepare<E> = (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
+type Prepare<E> = (engine: E, seat: Seat, replaced: E | null) => Promise<void>;
 
 export class EnginePool<E extends PooledEngine = ThreadEngine> {
   readonly #starter: EngineStarter<E>;
@@ -46,7 +46,7 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   constructor(fleet: FleetOptions, first: readonly E[], starter: EngineStarter<E>) {
     this.#fleet = fleet;
     this.#starter = starter;
-    this.#places = first.map((engine, i) => ({ spec: fleet.seats[i]!, engine }));
+    this.#places = first.map((engine, i) => ({ seat: fleet.seats[i]!, engine }));
     for (const { name } of fleet.seats) this.#lives.set(name, 1);
   }
 
@@ -75,9 +75,9 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
    * Calls all serving engines at once. An engine that ends meanwhile is omitted. Rejects with any other failure,
    * after all have answered.
    */
-  async each<T>(call: (engine: E, spec: Seat) => Promise<T>): Promise<T[]> {
+  async each<T>(call: (engine: E, seat: Seat) => Promise<T>): Promise<T[]> {
     const serving = this.#places.filter(({ engine }) => !engine.ended);
-    const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
+    const answers = await Promise.allSettled(serving.map(({ engine, seat }) => call(engine, seat)));
     return answers.flatMap((answer, i) => {
       if (answer.status === 'fulfilled') return [answer.value];
       // Its thread may know of its end before this one does.
@@ -97,28 +97,28 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   ): Promise<number> {
     const dead = this.#places.filter(({ engine }) => engine.dead && stays(engine));
     for (const place of dead) {
-      place.engine = await this.#joined(place.spec, this.#fleet, mode, prepare, place.engine);
+      place.engine = await this.#joined(place.seat, this.#fleet, mode, prepare, place.engine);
       this.#all = null;
     }
     return dead.length;
   }
 
   /** Starts an engine in a new seat. If that fails, it rejects, the fleet is unchanged and nothing is left running. */
-  async add(seat: Pick<Seat, 'name' | 'role' | 'roleset'>, mode: Mode, prepare: Prepare<E>): Promise<E> {
-    const fleet = withSeat(this.#fleet, seat);
-    const spec = fleet.seats.find(({ name }) => name === seat.name)!;
-    const engine = await this.#joined(spec, fleet, mode, prepare, null);
+  async add(wanted: Pick<Seat, 'name' | 'role' | 'roleset'>, mode: Mode, prepare: Prepare<E>): Promise<E> {
+    const fleet = withSeat(this.#fleet, wanted);
+    const seat = fleet.seats.find(({ name }) => name === wanted.name)!;
+    const engine = await this.#joined(seat, fleet, mode, prepare, null);
     this.#fleet = fleet;
-    const places = [...this.#places, { spec, engine }];
-    this.#places = fleet.seats.map(({ name }) => places.find((place) => place.spec.name === name)!);
+    const places = [...this.#places, { seat, engine }];
+    this.#places = fleet.seats.map(({ name }) => places.find((place) => place.seat.name === name)!);
     this.#all = null;
     return engine;
   }
 
   /** Ends the engine and removes its seat. */
   async remove({ name }: Pick<Seat, 'name'>): Promise<void> {
-    await this.#places.find(({ spec }) => spec.name === name)?.engine.shutdown();
-    this.#places = this.#places.filter(({ spec }) => spec.name !== name);
+    await this.#places.find(({ seat }) => seat.name === name)?.engine.shutdown();
+    this.#places = this.#places.filter(({ seat }) => seat.name !== name);
     this.#all = null;
     this.#fleet = withoutSeat(this.#fleet, name);
   }
@@ -128,18 +128,18 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   }
 
   async #joined(
-    spec: Seat,
+    seat: Seat,
     fleet: FleetOptions,
     mode: Mode,
     prepare: Prepare<E>,
     replaced: E | null,
   ): Promise<E> {
-    const life = (this.#lives.get(spec.name) ?? 0) + 1;
-    this.#lives.set(spec.name, life);
-    const engine = await this.#starter.start(spec, life, mode);
+    const life = (this.#lives.get(seat.name) ?? 0) + 1;
+    this.#lives.set(seat.name, life);
+    const engine = await this.#starter.start(seat, life, mode);
     try {
       await this.#starter.connect(engine, this.alive, fleet);
-      await prepare(engine, spec, replaced);
+      await prepare(engine, seat, replaced);
       return engine;
     } catch (error) {
       await engine.shutdown();

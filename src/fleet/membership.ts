@@ -37,7 +37,7 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   /** Throws AdapterError if the additional engines do not fit. */
   checkRoom: (more: readonly Pick<Seat, 'name' | 'role' | 'roleset'>[]) => void;
   /** Called when the engine can serve, before anything knows of it. */
-  joins: (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
+  joins: (engine: E, seat: Seat, replaced: E | null) => Promise<void>;
   /** Called after each change. */
   notify: (notice: MembershipNotice) => void;
   /** Creates a request id from a name. */

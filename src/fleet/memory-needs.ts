@@ -6,7 +6,7 @@ import type { Architecture } from '../model/types.ts';
 import { abandon, sharedBytes } from '../model/weights/shared-weights.ts';
 import { weightSizes } from '../model/weights/weight-sizes.ts';
 import { sumOf } from '../sum.ts';
-import { countEngines, engineSpecs, poolOf } from './options.ts';
+import { countEngines, poolOf, seatsOf } from './options.ts';
 import { plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
@@ -18,14 +18,14 @@ type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'pre
  */
 export function leastMemory(options: Sizes, architecture: Architecture) {
   const { weightDtype, kvDtype, blockSize } = options;
-  const specs = engineSpecs(options);
-  const blocks = sumOf(specs, (spec) => poolOf(options, spec).numBlocks);
+  const seats = seatsOf(options);
+  const blocks = sumOf(seats, (seat) => poolOf(options, seat).numBlocks);
   const { total, largest } = weightSizes(architecture, weightDtype);
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const parts = {
-    weights: specs.length * total,
+    weights: seats.length * total,
     kv: blocks * blockBytes,
-    onTheWay: specs.length * largest.bytes,
+    onTheWay: seats.length * largest.bytes,
   };
   return { ...parts, total: parts.weights + parts.kv + parts.onTheWay };
 }
@@ -35,7 +35,7 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
   if (free === null) return;
   const { weights, kv, total } = leastMemory(options, architecture);
   if (total <= free) return;
-  const fewer = engineSpecs(options).length > 2 ? 'fewer engines (--prefill, --decode), ' : '';
+  const fewer = seatsOf(options).length > 2 ? 'fewer engines (--prefill, --decode), ' : '';
   const smaller = options.weightDtype === 'f32' ? '--weight-dtype f16, ' : '';
   throw new AdapterError(
     `${architecture.name} does not fit: ${countEngines(options)} need at least ${formatBytes(total)} (weights ${formatBytes(weights)} as ` +
@@ -102,7 +102,7 @@ export function sharedMemory(
   free: number | null,
 ): SharedMemory | null {
   const bytes = sharedBytes(architecture, options.weightDtype);
-  if (bytes === null || engineSpecs(options).length < 2) return null;
+  if (bytes === null || seatsOf(options).length < 2) return null;
   if (free !== null && leastMemory(options, architecture).total + bytes > free) return null;
   const memory = new SharedArrayBuffer(bytes);
   return { memory, abandon: () => abandon(memory, architecture) };

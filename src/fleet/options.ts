@@ -28,7 +28,7 @@ export const fleetIn = ({ fleet, prefill, decode }: Counted): FleetOptions =>
   fleet ?? plainFleet({ prefill: prefill.count ?? 1, decode: decode.count ?? 1 });
 
 /** The seats of a cluster. */
-export const engineSpecs = (options: Counted): readonly Seat[] => fleetIn(options).seats;
+export const seatsOf = (options: Counted): readonly Seat[] => fleetIn(options).seats;
 
 /** For people to read: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
 export function countEngines(options: Counted): string {
@@ -54,7 +54,7 @@ export const poolOf = (
 
 /** Blocks of the smallest pool of the fleet. */
 export const smallestPool = (options: Counted): number =>
-  Math.min(...engineSpecs(options).map((seat) => poolOf(options, seat).numBlocks));
+  Math.min(...seatsOf(options).map((seat) => poolOf(options, seat).numBlocks));
 
 /**
  * Blocks of the smallest pool among the P and D that may serve a prompt of promptTokens tokens together; null: no P and D
@@ -105,14 +105,14 @@ export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =
  * Everything that an engine is started with, except what is read from the model's files. `life`: counts the engines
  * that this seat has had, from 1.
  */
-export function engineStart(options: ClusterOptions, spec: Seat, life: number, mode: Mode): EngineStart {
+export function engineStart(options: ClusterOptions, seat: Seat, life: number, mode: Mode): EngineStart {
   return {
-    core: engineCore(options, spec, engineIdOf(spec, life), mode),
+    core: engineCore(options, seat, engineIdOf(seat, life), mode),
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
-    driverThreads: driverThreads(options, spec),
-    kernels: kernelSet(options, spec),
-    compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
+    driverThreads: driverThreads(options, seat),
+    kernels: kernelSet(options, seat),
+    compileOrder: seat.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
     silenceMs: options.silenceMs ?? SILENCE_MS,
@@ -122,7 +122,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     arithmetic: unmeasured(options.arithmetic),
     keepLogits: options.keepLogits,
     poison: options.poison,
-    fault: faultOf(options.fault, spec.role),
+    fault: faultOf(options.fault, seat.role),
   };
 }
 
@@ -132,22 +132,22 @@ function kernelSet({ decodeKernels = 'one row' }: ClusterOptions, { role, combin
 }
 
 /** null: all engines' drivers are alike. */
-function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: Seat): boolean | null {
-  return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
+function driverThreads({ decodeDriverThreads = true }: ClusterOptions, seat: Seat): boolean | null {
+  return decodeDriverThreads ? null : seat.role === 'prefill' || seat.combined;
 }
 
 /** What an engine's policy is built from. */
 export function engineCore(
   options: ClusterOptions,
-  spec: Seat,
+  seat: Seat,
   engineId: string,
   mode: Mode,
 ): EngineCoreConfig {
-  const { numBlocks, enablePrefixCaching } = poolOf(options, spec);
+  const { numBlocks, enablePrefixCaching } = poolOf(options, seat);
   return {
     engineId,
     host: 'localhost',
-    port: SIDE_CHANNEL_PORT + spec.index,
+    port: SIDE_CHANNEL_PORT + seat.index,
     cache: {
       blockSize: options.blockSize,
       numBlocks,

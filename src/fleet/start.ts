@@ -9,7 +9,7 @@ import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { ClusterHooks } from './hooks.ts';
 import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-needs.ts';
-import { engineSpecs } from './options.ts';
+import { seatsOf } from './options.ts';
 import { checkThreads, type Seat, withSeat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -39,12 +39,12 @@ export async function startParts(
   { wire, client = (engine) => engine }: ClusterHooks,
 ): Promise<ClusterParts> {
   const begun = clock.now();
-  checkThreads(engineSpecs(options));
+  checkThreads(seatsOf(options));
   const files = await platform.openModel(options.model);
   const architecture = await loadArchitecture(options.model, files);
   const free = platform.freeMemory();
   checkMemory(options, architecture, free);
-  checkMappings(engineSpecs(options).length, platform.freeMappings());
+  checkMappings(seatsOf(options).length, platform.freeMappings());
   const { blockSize, kvDtype } = options;
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const policy = await buildPolicy(options, blockBytes);

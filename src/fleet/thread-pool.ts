@@ -39,15 +39,15 @@ export async function startThreads(
   const checkpointNow = async (): Promise<Checkpoint | null> =>
     isPreset(model) ? null : loadCheckpoint(model, await platform.openModel(model));
   const start = (
-    spec: Seat,
+    seat: Seat,
     life: number,
     mode: Mode,
     source: Pick<EngineStart, 'checkpoint' | 'sharedWeights'>,
-  ) => ThreadEngine.start(platform, { ...engineStart(options, spec, life, mode), ...source }, spec, clock);
+  ) => ThreadEngine.start(platform, { ...engineStart(options, seat, life, mode), ...source }, seat, clock);
   const together = { checkpoint, sharedWeights: shared?.memory ?? null };
-  const first = async (spec: Seat): Promise<ThreadEngine> => {
+  const first = async (seat: Seat): Promise<ThreadEngine> => {
     try {
-      return await start(spec, 1, options.mode, together);
+      return await start(seat, 1, options.mode, together);
     } catch (error) {
       shared?.abandon();
       throw error;
@@ -64,8 +64,8 @@ export async function startThreads(
   }
   return new EnginePool(fleet, engines, {
     // Files may have changed meanwhile, so they are checked again.
-    start: async (spec, life, mode) =>
-      start(spec, life, mode, { checkpoint: await checkpointNow(), sharedWeights: null }),
+    start: async (seat, life, mode) =>
+      start(seat, life, mode, { checkpoint: await checkpointNow(), sharedWeights: null }),
     connect: async (engine, others, seats) => {
       // Give up stuck engines first, so that they do not keep others from joining.
       await Promise.all(others.map((other) => other.answers()));

@@ -15,7 +15,7 @@ import { requestOutputs } from '../router/turn-outputs.ts';
 import { sumOf } from '../sum.ts';
 import type { HostNames } from './host-names.ts';
 import { comeBack, HttpError, isRetryLater, noAnswer } from './http/http-error.ts';
-import { atPeer, checkKvParams, seatOf } from './kv/kv-params.ts';
+import { atPeer, checkKvParams } from './kv/kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text/text-tools.ts';
 
@@ -83,7 +83,7 @@ export class OneEngineService implements EngineService {
   }
 
   noteHost(host: string): void {
-    this.#names.noteHost(seatOf(this.name), host);
+    this.#names.noteHost(this.name, host);
   }
 
   refused(body: unknown): void {

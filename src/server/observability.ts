@@ -1,7 +1,7 @@
 /** A port's metrics, KV events and cache queries. */
 import type { Context, Hono } from 'hono';
 import { callWithTimeout, statsWithTimeout } from '../fleet/call-with-timeout.ts';
-import { engineSpecs, poolOf } from '../fleet/options.ts';
+import { poolOf, seatsOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
@@ -121,8 +121,8 @@ async function exposition(c: Context, metrics: Exposition, operator: boolean): P
 
 /** vLLM's CacheConfig fields, as vLLM spells their names and values. */
 function cacheConfig(settings: Cluster['settings'], name: string): Labels {
-  const spec = engineSpecs(settings).find((seat) => seat.name === name)!;
-  const { numBlocks, enablePrefixCaching } = poolOf(settings, spec);
+  const seat = seatsOf(settings).find((each) => each.name === name)!;
+  const { numBlocks, enablePrefixCaching } = poolOf(settings, seat);
   return {
     block_size: String(settings.blockSize),
     cache_dtype: settings.kvDtype === 'f16' ? 'float16' : 'float32',

@@ -9,7 +9,7 @@ import { EnginePool } from '../fleet/engine-pool.ts';
 import type { LoadNews } from '../fleet/load-watch.ts';
 import { Membership } from '../fleet/membership.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
-import { engineSpecs, fleetIn } from '../fleet/options.ts';
+import { fleetIn, seatsOf } from '../fleet/options.ts';
 import type { MembershipNotice, ScaleReport } from '../fleet/scale-report.ts';
 import type { FleetOptions, Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
@@ -69,7 +69,7 @@ export class SimulatedFleet {
   constructor(deps: SimulatedFleetDeps) {
     this.#deps = deps;
     const { clock, options, conversations, turns, clientOf } = deps;
-    this.everyone = engineSpecs(options).map((seat) => deps.create(seat, 1, 0));
+    this.everyone = seatsOf(options).map((seat) => deps.create(seat, 1, 0));
     this.#pool = new EnginePool(fleetIn(options), this.everyone, {
       start: async (seat, life) => {
         const begun = { begunMs: clock.now() };

@@ -1,5 +1,5 @@
 /** Simulates one arm: one way of serving a workload, once for each seed. */
-import { engineSpecs } from '../fleet/options.ts';
+import { seatsOf } from '../fleet/options.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
 import { serveTrace } from '../lab/replay/serve-trace.ts';
@@ -105,7 +105,7 @@ const TIMES_ITS_BATCHES = 20;
 const LEAST_OPEN = 10_000;
 
 const mostOpen = (options: ClusterOptions): number =>
-  Math.max(LEAST_OPEN, TIMES_ITS_BATCHES * options.maxNumSeqs * engineSpecs(options).length);
+  Math.max(LEAST_OPEN, TIMES_ITS_BATCHES * options.maxNumSeqs * seatsOf(options).length);
 
 /** Added to the time of the last arrival, so that it has happened. */
 const LATER_MS = 1;

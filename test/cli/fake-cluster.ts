@@ -2,7 +2,7 @@
 import type { Mode } from '../../src/config/modes.ts';
 import type { TokenIds } from '../../src/config/token-ids.ts';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
-import { changed, engineSpecs } from '../../src/fleet/options.ts';
+import { changed, seatsOf } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
 import { routerSpan, type Span } from '../../src/measure/spans/spans.ts';
@@ -44,7 +44,7 @@ export class FakeCluster implements Cluster {
     this.options = options;
     this.settings = options;
     this.#troubles = troubles;
-    const engines = engineSpecs(options).map(({ name, role }) => ({
+    const engines = seatsOf(options).map(({ name, role }) => ({
       engineId: name,
       role,
       numBlocks: options[role].numBlocks,

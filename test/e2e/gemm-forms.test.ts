@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
-import { engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { engineStart, seatsOf } from '../../src/fleet/options.ts';
 import { connect, ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import {
   choiceOf,
@@ -30,7 +30,7 @@ async function withEngines<T>(
 ): Promise<T> {
   const engines: ThreadEngine[] = [];
   try {
-    for (const spec of engineSpecs(options)) {
+    for (const spec of seatsOf(options)) {
       const start = { ...engineStart(options, spec, 1, 'bidirectional'), arithmetic, gemm: gemm[spec.role] };
       engines.push(await ThreadEngine.start(nodePlatform, start, spec, systemClock));
     }

@@ -3,7 +3,7 @@ import { parseRunConfig } from '../../src/config/run.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { checkMemory, checkRoom, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
-import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
+import { countEngines, engineCore, engineStart, seatsOf } from '../../src/fleet/options.ts';
 import { checkThreads, linkBetween, withoutSeat, withSeat } from '../../src/fleet/seats.ts';
 import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
@@ -14,7 +14,7 @@ const options = (settings: object) =>
 const ofFile = (fleet: object) => options({ fleet });
 const starts = (settings: object) => {
   const all = options(settings);
-  return engineSpecs(all).map((spec) => engineStart(all, spec, 1, 'bidirectional'));
+  return seatsOf(all).map((spec) => engineStart(all, spec, 1, 'bidirectional'));
 };
 
 test('a length beyond the model is refused by the name that the user wrote', () => {
@@ -25,7 +25,7 @@ test('a length beyond the model is refused by the name that the user wrote', () 
 });
 
 test('a fleet may have 1,024 engines of a role, but only 64 can be threads', () => {
-  const seats = (prefill: number, decode: number) => engineSpecs(options({ prefill, decode }));
+  const seats = (prefill: number, decode: number) => seatsOf(options({ prefill, decode }));
   expect(seats(1024, 65)).toHaveLength(1089);
   expect(() => checkThreads(seats(1024, 1))).toThrow(ConfigError);
   expect(() => checkThreads(seats(1024, 1))).toThrow(
@@ -60,7 +60,7 @@ const file = {
 
 test('a fleet file sets rolesets, the pools of single engines, and links between pairs', () => {
   const all = ofFile(file);
-  const specs = engineSpecs(all);
+  const specs = seatsOf(all);
   expect(specs.map(({ name, role, combined, roleset }) => [name, role, combined, roleset])).toEqual([
     ['prefill-0', 'prefill', false, 'big'],
     ['prefill-1', 'prefill', false, 'big'],
@@ -143,10 +143,7 @@ test('the memory requirement counts every engine, each with its own pool', () =>
   const { prefill, decode } = ofFile(file);
   const perBlock = two.kv / (options({}).prefill.numBlocks + options({}).decode.numBlocks);
   const ofRole = { prefill: prefill.numBlocks, decode: decode.numBlocks };
-  const all = engineSpecs(ofFile(file)).reduce(
-    (sum, { own, role }) => sum + (own.numBlocks ?? ofRole[role]),
-    0,
-  );
+  const all = seatsOf(ofFile(file)).reduce((sum, { own, role }) => sum + (own.numBlocks ?? ofRole[role]), 0);
   expect(needs.kv).toBe(perBlock * all);
   expect(() => checkMemory(options({ prefill: 2, decode: 2 }), nano, two.total)).toThrow(
     /^nano does not fit: 2 P and 2 D need .*: use fewer engines \(--prefill, --decode\), /,

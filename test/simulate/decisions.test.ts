@@ -8,7 +8,7 @@ import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.t
 import { INGESTIONS } from '../../src/config/store.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
-import { engineCore, engineSpecs } from '../../src/fleet/options.ts';
+import { engineCore, seatsOf } from '../../src/fleet/options.ts';
 import { LoadReport } from '../../src/host/load-report.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
@@ -132,7 +132,7 @@ class PolicyFleet {
     const { routing, blockSize, weightSeed, mode, handover } = options;
     const hashing = { hasher: createBlockHasher('test'), blockSize };
     const views = new EngineViews(new PrefixIndex(hashing), () => 0);
-    this.#nodes = engineSpecs(options).map((seat) => {
+    this.#nodes = seatsOf(options).map((seat) => {
       const { cache, scheduler, connector, port } = engineCore(options, seat, seat.name, mode);
       const { blockSize, numBlocks, enablePrefixCaching: prefixCaching } = cache;
       const sizes = { blockSize, numBlocks, prefixCaching, ...scheduler };

@@ -2,7 +2,7 @@
 
 import type { StoreCounters } from '../../connector/types.ts';
 import { eachNoPull } from '../../engine/counters.ts';
-import { engineSpecs, poolOf } from '../../fleet/options.ts';
+import { poolOf, seatsOf } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineStats } from '../../host/engine-report.ts';
 import type { CarriedKv } from '../../measure/summaries/bench-paths.ts';
@@ -157,7 +157,7 @@ function carriedBy(
       .reduce((n, { engineId }) => n + of(after, engineId, value) - of(before, engineId, value), 0);
   const { settings } = cluster;
   const blocks = (of: EngineRole): number =>
-    sumOf(engineSpecs(settings), (seat) => (seat.role === of ? poolOf(settings, seat).numBlocks : 0));
+    sumOf(seatsOf(settings), (seat) => (seat.role === of ? poolOf(settings, seat).numBlocks : 0));
   return {
     storeToP: sum('prefill', ({ loadedBytes }) => loadedBytes),
     storeToD: sum('decode', ({ loadedBytes }) => loadedBytes),

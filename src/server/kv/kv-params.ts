@@ -57,8 +57,8 @@ export function atPeer<P extends KvTransferParams>(params: P, peers: readonly Th
   };
 }
 
-/** The engine id without the restart number: decode-0.2 → decode-0. */
-export const seatOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
+/** The name of an engine's seat: its id without the number of restarts (decode-0.2 → decode-0). */
+const seatNameOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
 
 /** Removes the remote blocks: the engine that held them has ended. */
 const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
@@ -89,7 +89,7 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
   }
   const peer = peers.find((engine) => engine.engineId === engineId);
   if (!peer) {
-    const now = peers.find((engine) => seatOf(engine.engineId) === seatOf(engineId));
+    const now = peers.find((engine) => seatNameOf(engine.engineId) === seatNameOf(engineId));
     if (now && recompute) return withoutRemote(params);
     const known = peers.map((engine) => engine.engineId).join(', ');
     const found = `kv_transfer_params.remote_engine_id is '${engineId}'`;
@@ -105,7 +105,7 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
       `kv_transfer_params.remote_port is ${port}: wanted the port of ${engineId}, ${peer.address.port}`,
       'remote_port',
     );
-  if (host != null && host !== peer.address.host && !names.has(seatOf(engineId), host))
+  if (host != null && host !== peer.address.host && !names.has(seatNameOf(engineId), host))
     refuse(
       `kv_transfer_params.remote_host is '${host}': wanted the host of ${engineId}, '${peer.address.host}'; ${hint}`,
       'remote_host',

@@ -1,5 +1,5 @@
 /** Sums up the runs of one arm, one for each seed, for a report. */
-import { engineSpecs } from '../../fleet/options.ts';
+import { seatsOf } from '../../fleet/options.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { describeSamples } from '../../measure/statistics.ts';
@@ -58,7 +58,7 @@ export function summarise(
     preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
     stopped: stoppedOf(runs),
-    scaling: scalingOf(runs, engineSpecs(options).length),
+    scaling: scalingOf(runs, seatsOf(options).length),
     faults: faultsOf(runs),
     store: storeOf(runs),
     engines: first.engines.map(engineFacts),
