@@ -70,6 +70,23 @@ describe('a READ fails', () => {
     expect(holder.transport.slotsInUse()).toBe(0);
   });
 
+  it('when a gather fails, but its blocks stay pinned until the other gathers have read theirs', async () => {
+    const { reader, holder } = openPair({ chunkBytes: 96 });
+    let go = () => {};
+    holder.memory.onGather = (_group, ids) => {
+      if (ids.includes(6)) throw new Error('device lost');
+      return new Promise<void>((resolve) => {
+        go = resolve;
+      });
+    };
+    const result = read(reader, holder, pairsOf([5, 6], [1, 2]));
+    await turns(40);
+    expect(holder.pins).toEqual({ held: 1, finished: 0 });
+    go();
+    expect((await result).outcome).toBe('failed');
+    expect(holder.pins).toEqual({ held: 0, finished: 1 });
+  });
+
   for (const step of ['onStage', 'onCommit'] as const) {
     it(`when the reader's ${step} fails; the holder stops, and the next READ succeeds`, async () => {
       const { reader, holder } = openPair({ chunkBytes: 96, slots: 1 });

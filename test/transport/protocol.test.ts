@@ -89,6 +89,11 @@ describe('the handshake', () => {
       (w) => ({ ...w, identity: { ...w.identity, blockBytes: [0] } }),
       'identity.blockBytes: wanted a list of whole numbers above 0',
     ],
+    [
+      'with one group of blocks without bytes',
+      (w) => ({ ...w, identity: { ...w.identity, blockBytes: [96, 0] } }),
+      'identity.blockBytes: wanted a list of whole numbers above 0',
+    ],
     ['without shared memory', (w) => ({ ...w, slab: new ArrayBuffer(8) }), 'slab: wanted shared memory'],
     ['without slots', (w) => ({ ...w, slots: 0 }), 'slots: wanted a whole number above 0'],
     ['without a time', (w) => ({ ...w, now: 'noon' }), 'now: wanted a number'],

@@ -259,5 +259,11 @@ describe('createTransport', () => {
     const memory = Object.assign(new TestMemory(), { maxStagingBytes: 50 });
     const deps = { identity: transport.identity, memory, clock: new TestClock() };
     expect(() => createTransport(deps)).toThrow('one block has 96 bytes, but the engine stages 50 at most');
+    const uneven = (maxStagingBytes: number) => ({
+      ...deps,
+      memory: Object.assign(new TestMemory({ blockBytes: [20, 96], numBlocks: [4, 4] }), { maxStagingBytes }),
+    });
+    expect(() => createTransport(uneven(95))).toThrow('one block has 96 bytes');
+    createTransport(uneven(96)).close();
   });
 });

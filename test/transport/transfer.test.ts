@@ -145,6 +145,15 @@ describe('the pipeline', () => {
     expect(holder.memory.mostGathersInFlight).toBe(2);
   });
 
+  it('sends chunks in their order, also if the device of the holder ends a later gather first', async () => {
+    const { reader, holder } = openPair({ chunkBytes: 96 });
+    holder.memory.onGather = (_group, [id]) => (id === 5 ? turns(20) : undefined);
+    const stored: number[] = [];
+    reader.memory.onCommit = (_group, [id]) => void stored.push(id!);
+    const result = await read(reader, holder, pairsOf([5, 6, 7], [1, 2, 3]));
+    expect([result.outcome, stored]).toEqual(['done', [1, 2, 3]]);
+  });
+
   it('frees a slot before the device has stored its blocks', async () => {
     const { reader, holder } = openPair({
       slots: 1,
