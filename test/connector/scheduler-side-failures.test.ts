@@ -1,6 +1,7 @@
 /** Pulls that fail: vLLM's kv_load_failure_policy for asynchronous loads, and what a holder's refusal means here. */
 import { describe, expect, it } from 'vitest';
 import { request } from '../engine/fakes.ts';
+import { range } from '../transport/helpers.ts';
 import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripted.ts';
 
 /** D waits for 99 blocks, of which only the first `good` come. */
@@ -53,6 +54,18 @@ describe("load failure policy 'recompute'", () => {
     expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(32);
     await engine.settle();
     expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 16, computedTokens: 48 });
+  });
+
+  it('keeps what came in every group if only some groups lack blocks', async () => {
+    const groups = [{ kind: 'full' }, { kind: 'full' }] as const;
+    const engine = new ScriptedEngine({ groups }, { loadFailurePolicy: 'recompute' });
+    const remote_block_ids = [range(901, 4), range(951, 4)];
+    engine.add(decodeRequest('d', tokens(64), 3, { remote_block_ids }));
+    await engine.step();
+    engine.arrive('d');
+    engine.worker.failRecving('d', 'failed', [engine.blocks('d')[2]!]);
+    await engine.settle();
+    expect(engine.promptOf('d')).toMatchObject({ pulledTokens: 32, computedTokens: 32 });
   });
 
   it('keeps the local hit', async () => {
