@@ -139,7 +139,7 @@ describe('the pipeline', () => {
     const { reader, holder } = openPair({
       chunkBytes: 96,
       slots: 8,
-      holder: { memory: new TestMemory({ ring: 16 }) },
+      holder: { memory: new TestMemory({ ring: 16, delay: () => turns(8) }) },
     });
     await read(reader, holder, pairsOf(range(1, 30), range(1, 30)));
     expect(holder.memory.mostGathersInFlight).toBe(2);
