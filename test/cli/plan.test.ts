@@ -289,7 +289,9 @@ describe('kvferry plan', () => {
     expect(world.out()).toMatch(/requests per second with 2 P \+ 1 D/);
     const page = world.files.get('page.html')!.replaceAll(/\s+/g, ' ');
     expect(page).toContain('Requests that meet the SLO, by rate');
-    expect(page).toContain('smaller ones with its policy, which were simulated with 100 requests.');
+    const lengths = `2 P + 1 D: simulated with ${chosen!.sample} requests; the others with 100, so their figures are less certain.`;
+    expect(page).toContain(lengths);
+    expect(world.out().replaceAll(/\s+/g, ' ')).toContain(lengths);
   });
 
   it('plans for a trace at its own rate or another, and says which part of it was simulated', async () => {

@@ -13,7 +13,17 @@ import {
 } from '../../report/document.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, triedOf, wantedOf } from './words.ts';
+import {
+  answerOf,
+  certaintyOf,
+  countsOf,
+  formatRate,
+  goalOf,
+  lengthsOf,
+  policyOf,
+  triedOf,
+  wantedOf,
+} from './words.ts';
 
 export function planDocument(report: PlanReport): ReportDocument {
   const { chosen, workload, goodput } = report;
@@ -89,19 +99,18 @@ function frontSection(report: PlanReport): Section {
       : keptCurve(front, slo, { name: 'number of engines', label: 'engines', of: ({ engines }) => engines });
   return {
     title: 'Results by number of engines',
-    intro: goal.kind === 'goodput' ? frontOfRates(front) : BEST_OF_EACH_SIZE,
+    intro: `${goal.kind === 'goodput' ? frontOfRates(front) : BEST_OF_EACH_SIZE}${lengthsOf(front)}`,
     pieces: [chart, rowsTable('Pareto front', front)],
   };
 }
 
 const BEST_OF_EACH_SIZE =
-  'The best fleet of each size. Fleets that a smaller one matches in every respect are omitted. The chosen fleet, and the next smaller or larger one where that was in doubt, were simulated longer.';
+  'The best fleet of each size. Fleets that a smaller one matches in every respect are omitted.';
 
 /** The last row is the chosen fleet's. */
 function frontOfRates(front: readonly PlanRow[]): string {
-  const [smaller] = front.slice(0, -1);
-  return smaller
-    ? `The chosen fleet, and smaller ones with its policy, which were simulated with ${plural(smaller.sample, 'request')}. Fleets whose rate a smaller one reaches are omitted.`
+  return front.length > 1
+    ? 'The chosen fleet, and smaller ones with its policy. Fleets whose rate a smaller one reaches are omitted.'
     : 'The chosen fleet. No smaller one that was tried keeps the SLO.';
 }
 

@@ -8,7 +8,7 @@ import { clip, commandLines } from '../output/format.ts';
 import { packed, printer, renderTable, type TableStyle } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, formatRate, goalOf, triedOf } from './words.ts';
+import { answerOf, certaintyOf, formatRate, goalOf, lengthsOf, triedOf } from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -28,7 +28,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     print(['']);
     print(frontTable(report, style));
     say(
-      `${report.chosen ? '*: chosen. ' : ''}pull: from how many tokens on P pulls D's KV; sets: rolesets. met: the share of requests that meet the SLO, with its 95% interval.`,
+      `${report.chosen ? '*: chosen. ' : ''}pull: from how many tokens on P pulls D's KV; sets: rolesets. met: the share of requests that meet the SLO, with its 95% interval.${lengthsOf(report.front)}`,
       c.dim,
     );
   }

@@ -1,6 +1,6 @@
 /** A plan in sentences: the answer, its certainty, and what was tried. */
 
-import { formatBytes, formatMs, formatPercent, plural } from '../../measure/format.ts';
+import { formatBytes, formatCount, formatMs, formatPercent, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/outcome.ts';
 
@@ -49,6 +49,15 @@ export function triedOf({ searched }: PlanReport): string {
 
 const intervalOf = ({ low, high }: PlanRow): string =>
   `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
+
+/** Which rows were simulated longer than the others; empty: none. */
+export function lengthsOf(front: readonly PlanRow[]): string {
+  const most = Math.max(...front.map(({ sample }) => sample));
+  const [other] = front.filter(({ sample }) => sample < most);
+  if (!other) return '';
+  const longest = front.filter(({ sample }) => sample === most).map(countsOf);
+  return ` ${longest.join(' and ')}: simulated with ${plural(most, 'request')}; the others with ${formatCount(other.sample)}, so their figures are less certain.`;
+}
 
 /** The answer. */
 export function answerOf(report: PlanReport): string {
