@@ -128,4 +128,68 @@ describe('SourceCosts', () => {
     const wrong = costs({ load: { ...load, fixed_ms: 300 } });
     for (let i = 0; i < 1000; i++) expect(wrong.choose([{ stored: 64, pulled: 0 }], rest).plan).toBeNull();
   });
+
+  /** Prompts, by number, at which the dear plan is tried, though every try fails and nothing is learned. */
+  function triesOf(costs: SourceCosts, plans: readonly SourcePlan[], asked = rest, prompts = 100): number[] {
+    const dear = plans.at(-1)!;
+    return Array.from({ length: prompts }, (_, prompt) => {
+      const { plan, settle } = costs.choose(plans, asked);
+      settle();
+      return plan === dear ? [prompt] : [];
+    }).flat();
+  }
+
+  it('spends on trying no more than a twentieth of the time that prompts take', () => {
+    // A try loses 308 - 64 = 244 ms. A prompt of 50 tokens takes 100 ms, so it pays 5: 244 after 49, then again from what is left.
+    const far = costs({ load: { ...load, fixed_ms: 300 } });
+    const short = { ...rest, promptTokens: rest.localHitTokens + 50 };
+    expect(triesOf(far, [{ stored: 32, pulled: 0 }], short)).toEqual([49, 98]);
+  });
+
+  it('tries a source after ten prompts that could have used it, though another is used meanwhile', () => {
+    const plans = [
+      { stored: 96, pulled: 0 },
+      { stored: 0, pulled: 96 },
+    ];
+    // A try loses 409.6 - 30 ms. A prompt pays a twentieth of 936 - 162 ms, which is enough after ten.
+    const tries = triesOf(costs({ pulls: costsOf(400, 0.1) }), plans, rest, 33);
+    expect(tries).toEqual([10, 21, 32]);
+    // Farther away a try loses 509.6 - 30 ms, for which it takes more prompts.
+    expect(triesOf(costs({ pulls: costsOf(500, 0.1) }), plans, rest, 39)).toEqual([13, 25, 38]);
+  });
+
+  it('counts no prompts for which the source had nothing', () => {
+    const far = costs({ load: { ...load, fixed_ms: 300 } });
+    for (let i = 0; i < 50; i++) far.choose([{ stored: 0, pulled: 96 }], rest).settle();
+    expect(triesOf(far, [{ stored: 64, pulled: 0 }], rest, 11)).toEqual([10]);
+  });
+
+  it('values a block at what it takes to compute it, or to pull it if that is offered and cheaper', () => {
+    const worth = (changes: Partial<SourceCostsDeps>, tokens: number, offered?: number) =>
+      costs(changes).worthOfBlockMs({
+        promptTokenIds: Array.from({ length: tokens }, () => 7),
+        kvTransferParams:
+          offered === undefined
+            ? null
+            : {
+                ...{ do_remote_prefill: true, do_remote_decode: false },
+                ...{ remote_num_tokens: offered, remote_num_requests: 3 },
+              },
+      });
+    expect(worth({}, 500)).toBeCloseTo(16 * 2, 9);
+    expect(worth({}, 1)).toBeCloseTo(16 * 2, 9);
+    expect(worth({}, 500, 0)).toBeCloseTo(16 * 2, 9);
+    expect(worth({}, 500, 200)).toBeCloseTo((16 * (20 + 20)) / 200, 9);
+    // No more than the prompt has.
+    expect(worth({}, 500, 1000)).toBeCloseTo((16 * (20 + 50)) / 500, 9);
+    expect(worth({ pulls: costsOf(20, 3) }, 500, 200)).toBeCloseTo(16 * 2, 9);
+    const busy = {
+      ...costsOf(20, 0.1),
+      predict: ({ count, holderRequests }: PullQuestion) => ({
+        pullMs: count * (holderRequests ?? 0),
+        recomputeMs: 9 * count,
+      }),
+    };
+    expect(worth({ pulls: busy }, 500, 200)).toBeCloseTo(16 * 3, 9);
+  });
 });
