@@ -19,6 +19,7 @@ import {
   countsOf,
   formatRate,
   goalOf,
+  isChosen,
   lengthsOf,
   policyOf,
   triedOf,
@@ -84,7 +85,7 @@ function keptCurve(
 }
 
 function frontSection(report: PlanReport): Section {
-  const { front, goal, slo } = report;
+  const { front, chosen, goal, slo } = report;
   const chart: CurvePiece =
     goal.kind === 'goodput'
       ? {
@@ -100,17 +101,17 @@ function frontSection(report: PlanReport): Section {
   return {
     title: 'Results by number of engines',
     intro: `${goal.kind === 'goodput' ? frontOfRates(front) : BEST_OF_EACH_SIZE}${lengthsOf(front)}`,
-    pieces: [chart, rowsTable('Pareto front', front)],
+    pieces: [chart, rowsTable('Pareto front', front, chosen)],
   };
 }
 
 const BEST_OF_EACH_SIZE =
-  'The best fleet of each size. Fleets that a smaller one matches in every respect are omitted.';
+  'The best fleet of each size, and the chosen one in bold. Fleets that a smaller one matches in every respect are omitted.';
 
 /** The last row is the chosen fleet's. */
 function frontOfRates(front: readonly PlanRow[]): string {
   return front.length > 1
-    ? 'The chosen fleet, and smaller ones with its policy. Fleets whose rate a smaller one reaches are omitted.'
+    ? 'The chosen fleet in bold, and smaller ones with its policy. Fleets whose rate a smaller one reaches are omitted.'
     : 'The chosen fleet. No smaller one that was tried keeps the SLO.';
 }
 
@@ -123,7 +124,7 @@ function rateSection(tried: readonly PlanRow[], { slo }: PlanReport): Section {
   };
 }
 
-function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
+function rowsTable(title: string, rows: readonly PlanRow[], chosen: PlanRow | null = null): Piece {
   return {
     kind: 'table',
     title,
@@ -138,7 +139,7 @@ function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
       { head: 'verdict' },
     ],
     rows: rows.map((row) => [
-      { text: countsOf(row), strong: row.met },
+      { text: countsOf(row), strong: isChosen(row, chosen) },
       policyOf(row),
       formatRate(row.requests_per_second),
       { text: (100 * row.share).toFixed(1), tone: row.met ? 'good' : 'bad' },

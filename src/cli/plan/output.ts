@@ -8,7 +8,7 @@ import { clip, commandLines } from '../output/format.ts';
 import { packed, printer, renderTable, type TableStyle } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, formatRate, goalOf, lengthsOf, triedOf } from './words.ts';
+import { answerOf, certaintyOf, formatRate, goalOf, isChosen, lengthsOf, triedOf } from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -63,7 +63,7 @@ function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): str
   return renderTable(
     columns,
     front.map((row) => [
-      isSame(row, chosen) ? '*' : '',
+      isChosen(row, chosen) ? '*' : '',
       String(row.prefill),
       String(row.decode),
       clip(row.routing, LONGEST_POLICY),
@@ -78,9 +78,6 @@ function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): str
     style,
   );
 }
-
-const isSame = (row: PlanRow, chosen: PlanRow | null): boolean =>
-  chosen !== null && row.prefill === chosen.prefill && row.decode === chosen.decode;
 
 /** The pull threshold in tokens, or a word for the mode. */
 function pullOf({ mode, threshold }: PlanRow): string {

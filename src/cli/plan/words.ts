@@ -50,6 +50,10 @@ export function triedOf({ searched }: PlanReport): string {
 const intervalOf = ({ low, high }: PlanRow): string =>
   `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
 
+/** Whether a row of the front, with one fleet of each size, is the chosen one's. */
+export const isChosen = (row: PlanRow, chosen: PlanRow | null): boolean =>
+  chosen !== null && row.prefill === chosen.prefill && row.decode === chosen.decode;
+
 /** Which rows were simulated longer than the others; empty: none. */
 export function lengthsOf(front: readonly PlanRow[]): string {
   const most = Math.max(...front.map(({ sample }) => sample));
