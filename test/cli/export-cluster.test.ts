@@ -485,6 +485,11 @@ describe('limits of exports', () => {
       'Several served model names are given: this export uses the first, one',
     ],
     ['sglang', ['--all-full-kv'], '--all-full-kv: only for vLLM, not exported'],
+    [
+      'sglang',
+      ['--store-dir', '/kv', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'],
+      '--kv-transfer-config, --store, --store-eviction, --store-dir: only for vLLM, not exported',
+    ],
     ['sglang', ['--temperature', '0.5'], 'while kvferry uses {"temperature":0.5,"top_p":1,"top_k":0}'],
     [
       'vllm',

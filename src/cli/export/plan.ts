@@ -121,7 +121,9 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
     seed: config.seed,
     dtype: options.weightDtype === 'f16' ? 'float16' : 'float32',
     sampling: samplingOf(config),
-    vllmOnly: VLLM_ONLY.filter((key) => isUnusual(key, config)).map(switchName),
+    vllmOnly: [...VLLM_ONLY, ...carriedOfStore(config)]
+      .filter((key) => isUnusual(key, config))
+      .map(switchName),
     transfer: {
       prefill: transferOption(transferConfig(config, 'unidirectional', 'prefill')),
       decode: transferOption(transferConfig(config, 'unidirectional', 'decode')),
