@@ -490,6 +490,16 @@ describe('limits of exports', () => {
       ['--store-dir', '/kv', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'],
       '--kv-transfer-config, --store, --store-eviction, --store-dir: only for vLLM, not exported',
     ],
+    [
+      'llm-d',
+      ['--store', '1GiB', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'],
+      'store memory of its own. D finds nothing there that P saved',
+    ],
+    [
+      'dynamo',
+      ['--store-dir', '/kv', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'],
+      'The engines share only the folder /kv: give them the same file system there',
+    ],
     ['sglang', ['--temperature', '0.5'], 'while kvferry uses {"temperature":0.5,"top_p":1,"top_k":0}'],
     [
       'vllm',

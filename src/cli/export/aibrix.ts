@@ -67,6 +67,7 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
     'For AIBrix of August 2026: kubectl apply -f each file.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.transferNotes,
     ...unequalNotes(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)]),
     ...routingRemarks(plan),
     ...poolingRemarks(plan),

@@ -35,6 +35,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     'For the Dynamo operator with nvidia.com/v1beta1, 1.4 to 1.6: kubectl apply -f this file.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.transferNotes,
     ...unequalNotes(graphs),
     ...lostAutoscaler(plan),
     ...rolesetNotes(plan, graphs.length, 'graph per roleset, each with its own frontend', 'Dynamo'),

@@ -32,6 +32,7 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
     'For llm-d-modelservice 0.4.12: helm install … -f values.yaml. llm-d 0.7 and newer deploy engines by Kustomize and keep this chart for older guides: there, put the arguments, environment and replicas below into the patches of guides/pd-disaggregation.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...plan.transferNotes,
     ...unequalNotes([roleset]),
     ...lostAutoscaler(plan),
     ...lostByPooling(plan, 'llm-d'),

@@ -76,6 +76,8 @@ export interface ClusterPlan {
   } | null;
   /** Notes about what no target can express. */
   notes: readonly string[];
+  /** Notes about `transfer`, for targets with vLLM's engines. */
+  transferNotes: readonly string[];
 }
 
 const VLLM_ONLY: readonly RunKey[] = ['allFullKv', 'kvCacheMetrics', 'kvTransferConfig', 'loadFailurePolicy'];
@@ -138,6 +140,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
       },
     },
     notes: [...notes, ...notesOf(config)],
+    transferNotes: connectorNotes(config),
   };
 }
 
@@ -194,7 +197,6 @@ function notesOf(config: RunConfig): string[] {
     ...(config.apiKey !== null || config.adminKey !== null
       ? ['Keys are not printed: pass them to the pods as secrets (VLLM_API_KEY).']
       : []),
-    ...connectorNotes(config),
     ...(config.model === 'recall' || !isPreset(config.model)
       ? [`${config.model} is a directory on this machine: mount it in the pods, and use its path there.`]
       : []),

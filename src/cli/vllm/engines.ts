@@ -254,12 +254,32 @@ const hasEviction = ({ storeEviction }: RunConfig): boolean =>
 const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
   namedConnectors(kvTransferConfigSchema.parse(kvTransferConfig ?? {}));
 
-/** Notes about what --kv-transfer-config cannot express. */
+/** Notes about what --kv-transfer-config cannot express, or means otherwise in vLLM. */
 export function connectorNotes(config: RunConfig): string[] {
   const { composition } = connectorsOf(config);
-  if (composition === null || composition === 'first-hit') return [];
   return [
-    `composition ${composition} exists only in kvferry: vLLM's MultiConnector uses the first connector that has a hit.`,
+    ...(composition === null || composition === 'first-hit'
+      ? []
+      : [
+          `composition ${composition} exists only in kvferry: vLLM's MultiConnector uses the first connector that has a hit.`,
+        ]),
+    ...offloadingNotes(config),
+  ];
+}
+
+/** kvferry's store is one for all engines. */
+function offloadingNotes(config: RunConfig): string[] {
+  const { names, offloading } = connectorsOf(config);
+  if (offloading?.name !== 'OffloadingConnector') return [];
+  const own = 'With OffloadingConnector each engine of vLLM has store memory of its own.';
+  if (tiering(config, offloading.given))
+    return [
+      `${own} The engines share only the folder ${config.storeDir}: give them the same file system there, and the same PYTHONHASHSEED.`,
+    ];
+  return [
+    names.some(isNixl)
+      ? own
+      : `${own} D finds nothing there that P saved, and computes the prompt again: add NixlConnector in a MultiConnector, or give --store-dir.`,
   ];
 }
 
