@@ -249,7 +249,9 @@ describe('many concurrent conversations', () => {
   it('of two turns each, 64 over HTTP, get the same answers as through the library', async () => {
     const prompts = Array.from({ length: 64 }, (_, i) => `Conversation ${i}: tell me about ${i * 37}.`);
     const sampling = { maxTokens: 12, temperature: 1, seed: 11, ignoreEos: true };
-    const options = { maxNumSeqs: 16, maxNumBatchedTokens: 256 };
+    // D has room for all, so that it drops no hold before its second turn comes.
+    const decode = { numBlocks: 512, enablePrefixCaching: true };
+    const options = { decode, maxNumSeqs: 16, maxNumBatchedTokens: 256 };
     const expected = await withCluster(options, async (cluster) => {
       const answers: string[] = [];
       for (const content of prompts) {
@@ -278,7 +280,9 @@ describe('many concurrent conversations', () => {
       );
       expect(answers.flat()).toEqual(expected);
       expect(errors).toEqual([]);
-      expect(await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total')).toBeGreaterThan(0);
+      // One READ for each second turn.
+      expect(await metric(urls.prefill, 'vllm:nixl_num_descriptors_count')).toBe(64);
+      expect(await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total')).toBeGreaterThan(64 * 16);
     });
   }, 240_000);
 });
