@@ -189,15 +189,14 @@ describe('the page with WebGPU', () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Reset' }).click();
     await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
-    await page.getByLabel('Your message').fill('Tell me a story about Gus and a bear.');
-    await page.getByRole('button', { name: 'Ask', exact: true }).click();
     // Clicked by the page itself in the frame that shows the third token: the answer may end before a click from here.
     await page.evaluate(() => {
-      const kill = [...document.querySelectorAll('button')].find(
-        (each) => each.innerText.trim() === 'Kill D',
-      )!;
-      Object.assign(globalThis, { killD: () => kill.click() });
+      const killD = () =>
+        [...document.querySelectorAll('button')].find((each) => each.innerText.trim() === 'Kill D')!.click();
+      Object.assign(globalThis, { killD });
     });
+    await page.getByLabel('Your message').fill('Tell me a story about Gus and a bear.');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await until(page, 'state.turns.value.at(-1)?.tokens >= 3 && (globalThis.killD(), true)');
     await until(page, 'state.turns.value.at(-1).endMs !== null');
     const { turns } = await readState(page);
