@@ -30,7 +30,9 @@ export const nixlExtraSchema = z.strictObject({
   enable_cross_layers_blocks: vllmFlag.optional(),
 });
 
-const TIERING = 'TieringOffloadingSpec';
+/** vLLM's spec_name for a store with tiers below memory. */
+export const TIERING = 'TieringOffloadingSpec';
+
 const oneFolder =
   'wanted at most one tier, of type fs: [{"type":"fs","root_dir":"DIR"}]. kvferry has no obj or p2p tier; for a Redis or Valkey server give --store-url';
 

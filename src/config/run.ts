@@ -18,6 +18,7 @@ import {
   runKeys,
   SECRET_KEYS,
 } from './run-schema.ts';
+import { keepsKv } from './store.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
@@ -95,8 +96,7 @@ export function parseRunConfig(
 
   if (config.conversation !== null) refuseGeneratedConversation(config, given, label);
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
-  if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
-  refuseConnectorWithoutStore(config, label);
+  if (keepsKv(config)) config.store ??= UNLESS_GIVEN;
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite', 'storePrefetch'] as const) {
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
     if (given(key) && isUnusual(key, config) && below === null)
@@ -164,15 +164,11 @@ function mergeTransferConfig(
   if (offloading.given.offload_prompt_only !== undefined)
     merge('offloadPromptOnly', 'offload_prompt_only', offloading.extra.offload_prompt_only);
   merge('storeDir', 'root_dir', offloading.extra.secondary_tiers[0]?.root_dir);
-}
-
-function refuseConnectorWithoutStore(config: RunConfig, label: (key: string) => string): void {
-  if (config.store !== null || config.kvTransferConfig === null) return;
-  const parsed = kvTransferConfigSchema.parse(config.kvTransferConfig);
-  if (!namedConnectors(parsed).offloading) return;
-  throw new ConfigError(
-    `${label('kvTransferConfig')} names ${parsed.kv_connector} without memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
-  );
+  if (config.store === null && !keepsKv(config)) {
+    throw new ConfigError(
+      `${label('kvTransferConfig')} names ${parsed.kv_connector} without memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
+    );
+  }
 }
 
 /** NIXL settings that the JSON of --kv-transfer-config sets; none if it is invalid. */

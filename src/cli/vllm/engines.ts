@@ -1,6 +1,11 @@
 /** Turns a configuration into `vllm serve` commands, with every setting that vLLM also has under vLLM's name. */
 import { isNixl } from '../../config/connectors.ts';
-import { nixlExtraSchema, offloadingExtraSchema } from '../../config/kv-connectors.ts';
+import {
+  nixlExtraSchema,
+  type OffloadingExtra,
+  offloadingExtraSchema,
+  TIERING,
+} from '../../config/kv-connectors.ts';
 import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig, RunKey } from '../../config/run.ts';
@@ -222,7 +227,7 @@ function inForce(
         cpu_bytes_to_use: config.store,
         offload_prompt_only: config.offloadPromptOnly,
         ...(hasEviction(config) && { eviction_policy: config.storeEviction }),
-        ...tiering(config, extra),
+        ...tiering(config, offloadingExtraSchema.parse(extra)),
       });
     case 'MultiConnector':
       // The composition exists only in kvferry.
@@ -240,11 +245,13 @@ function inForce(
 const PD_REUSE_MODULE = 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector';
 
 /** The folder below the store as vLLM's tier of type fs; null if there is none, or where vLLM refuses tiers. */
-function tiering({ storeDir }: RunConfig, extra: Readonly<Record<string, unknown>>): object | null {
-  const { store_threshold, secondary_tiers } = offloadingExtraSchema.parse(extra);
+function tiering(
+  { storeDir }: RunConfig,
+  { store_threshold, secondary_tiers }: OffloadingExtra,
+): object | null {
   if (storeDir === null || store_threshold >= 2) return null;
   const tier = { type: 'fs', ...secondary_tiers[0], root_dir: storeDir };
-  return { spec_name: 'TieringOffloadingSpec', secondary_tiers: [tier] };
+  return { spec_name: TIERING, secondary_tiers: [tier] };
 }
 
 /** Whether vLLM's store also has the eviction policy. */
@@ -272,7 +279,7 @@ function offloadingNotes(config: RunConfig): string[] {
   const { names, offloading } = connectorsOf(config);
   if (offloading?.name !== 'OffloadingConnector') return [];
   const own = 'With OffloadingConnector each engine of vLLM has store memory of its own.';
-  if (tiering(config, offloading.given))
+  if (tiering(config, offloading.extra))
     return [
       `${own} The engines share only the folder ${config.storeDir}: give them the same file system there, and the same PYTHONHASHSEED.`,
     ];
@@ -291,6 +298,6 @@ export function carriedOfStore(config: RunConfig): readonly RunKey[] {
     'store',
     'offloadPromptOnly',
     ...(hasEviction(config) ? (['storeEviction'] as const) : []),
-    ...(tiering(config, offloading.given) ? (['storeDir'] as const) : []),
+    ...(tiering(config, offloading.extra) ? (['storeDir'] as const) : []),
   ];
 }

@@ -11,6 +11,7 @@ const GAIN = 0.01;
 const UNHURRIED = 0.8;
 /** Doublings in a row without progress after which growing stops. */
 const VAIN = 3;
+
 /**
  * Grows with the first policy. If no number of engines keeps the SLO with it, grows with the policy that is then best.
  */
