@@ -313,7 +313,12 @@ test('drawings stay sharp when the window moves to a screen with a finer resolut
   const { width, height } = page.viewportSize()!;
   const screen = await page.context().newCDPSession(page);
   const metrics = { width, height, deviceScaleFactor: 2, mobile: false };
-  await screen.send('Emulation.setDeviceMetricsOverride', metrics);
+  // Playwright sets the same metrics in a session of its own: what the page then has is what was set last.
+  const resolution = async () => {
+    await screen.send('Emulation.setDeviceMetricsOverride', metrics);
+    return await page.evaluate<number>('devicePixelRatio');
+  };
+  await expect.poll(resolution).toBe(2);
   await expect.poll(sharpness).toBe(2);
 });
 
