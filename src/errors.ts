@@ -87,8 +87,8 @@ export class EngineDeadError extends KvferryError {
 }
 
 /** An EngineDeadError whose message names the engine and whose reason does not. */
-export const engineEnded = (name: string, reason: string): EngineDeadError =>
-  new EngineDeadError(`${name} ended: ${reason}`, { reason });
+export const engineEnded = (engineId: string, reason: string): EngineDeadError =>
+  new EngineDeadError(`engine ${engineId} ended: ${reason}`, { reason });
 
 /** A bug: an invariant of the program was violated. */
 export class InternalError extends KvferryError {

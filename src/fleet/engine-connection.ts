@@ -168,7 +168,7 @@ export class EngineConnection {
 
   #die(reason: string): void {
     if (this.#death) return;
-    this.#death = this.#cause ?? engineEnded(`engine ${this.#engineId}`, reason);
+    this.#death = this.#cause ?? engineEnded(this.#engineId, reason);
     this.#watch.end();
     for (const listener of this.#deathListeners) listener(this.#death);
     this.#deathListeners.clear();

@@ -5,7 +5,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { RefusedRequest } from '../engine/kv-connector.ts';
 import type { EngineRequest } from '../engine/types.ts';
-import { EngineDeadError, invariant, toWire } from '../errors.ts';
+import { EngineDeadError, engineEnded, invariant, toWire } from '../errors.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import { buildEngine, type EngineParts } from './build-engine.ts';
@@ -64,13 +64,7 @@ class EngineHost implements ServingApi, RunningEngine {
     this.#spans.take();
     this.#parts = parts;
     this.#buildPolicy(start.core);
-    parts.gpu.lost.then((reason) =>
-      this.#fail(
-        new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`, {
-          reason: `its device was lost: ${reason}`,
-        }),
-      ),
-    );
+    parts.gpu.lost.then((reason) => this.#fail(engineEnded(start.core.engineId, reason)));
     this.#loop = new StepLoop({
       core: () => (this.#paused ? null : (this.#policy?.core ?? null)),
       clock,

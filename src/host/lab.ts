@@ -65,7 +65,7 @@ export class EngineLab implements LabApi {
   }
 
   async loseDevice(): Promise<void> {
-    this.#engine.parts().gpu.destroy();
+    this.#engine.parts().gpu.destroy('the device was lost');
   }
 
   async exhaustDevice(): Promise<void> {

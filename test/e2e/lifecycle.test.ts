@@ -167,7 +167,7 @@ describe('errors and shutdown', () => {
       const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
       const sampling = { maxTokens: 500, ignoreEos: true };
       const turn = generate(cluster, { conversationId: 'd', promptTokenIds, sampling });
-      const failed = expect(turn).rejects.toThrow(/device of decode-0 was lost/);
+      const failed = expect(turn).rejects.toThrow(/engine decode-0 ended: the device was lost/);
       await cluster.engine('decode').lab.loseDevice();
       await failed;
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
@@ -177,14 +177,14 @@ describe('errors and shutdown', () => {
       // The device itself survives, but its engine ends all the same.
       const next = generate(cluster, { conversationId: 'f', promptTokenIds, sampling });
       const out = expect(next).rejects.toThrow(
-        /decode-0\.2 was lost: the device reported an error: out of memory/,
+        /decode-0\.2 ended: the device reported an error: out of memory/,
       );
       await cluster.engine('decode').lab.exhaustDevice();
       await out;
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
       expect(reasons).toEqual([
-        expect.stringMatching(/^its device was lost: /),
-        expect.stringMatching(/^its device was lost: the device reported an error: out of memory/),
+        expect.stringMatching(/^the device was lost/),
+        expect.stringMatching(/^the device reported an error: out of memory/),
       ]);
       // A dead engine gets the changed setting when it is revived.
       await cluster.configure({ mode: 'unidirectional' });

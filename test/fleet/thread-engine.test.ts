@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
-import { EngineDeadError, toWire } from '../../src/errors.ts';
+import { engineEnded, toWire } from '../../src/errors.ts';
 import { EngineWatch } from '../../src/fleet/engine-watch.ts';
 import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import { ThreadEngine } from '../../src/fleet/thread-engine.ts';
@@ -99,9 +99,7 @@ it("a lost device is reported with the engine's id and the reason in separate fi
   const heard: ClusterNotice[] = [];
   watch.watch(engine, null);
   watch.listen((notice) => heard.push(notice));
-  const lost = new EngineDeadError('the device of decode-0 was lost: too hot', {
-    reason: 'its device was lost: too hot',
-  });
+  const lost = engineEnded('decode-0', 'the device was lost: too hot');
   tell({ kind: 'dead', error: toWire(lost), stats: null });
   await expect.poll(() => heard.filter(({ kind }) => kind === 'dead')).toHaveLength(1);
   expect(heard.at(-1)).toEqual({

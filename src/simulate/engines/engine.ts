@@ -203,8 +203,8 @@ export class SimulatedEngine implements EngineClient, Member {
 
   /** Faults that can be injected, as into an engine in a thread. */
   readonly lab = {
-    loseDevice: async (): Promise<void> => this.end('its device was lost'),
-    exhaustDevice: async (): Promise<void> => this.end('its device was out of memory'),
+    loseDevice: async (): Promise<void> => this.end('the device was lost'),
+    exhaustDevice: async (): Promise<void> => this.end('the device was out of memory'),
     moveClock: async (change: Parameters<FaultyClock['move']>[0]): Promise<void> => {
       this.catchUp();
       this.#clock.move(change);
