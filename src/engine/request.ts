@@ -244,6 +244,9 @@ export function checkRequest(
   checkIds(promptTokenIds, 'the prompt holds');
   if (cacheSalt !== null && typeof cacheSalt !== 'string')
     refuse(`cacheSalt is ${cacheSalt}: give a string, or null`);
+  // Hashed as UTF-8, in which all such halves are the same, so that different salts would share blocks.
+  if (/\p{Cs}/u.test(cacheSalt ?? ''))
+    refuse('cacheSalt has half of a surrogate pair: give a string of whole characters');
   const problem = samplingProblem(sampling);
   if (problem !== null) refuse(problem);
   checkIds(sampling.forcedTokenIds ?? NONE, 'forcedTokenIds holds');

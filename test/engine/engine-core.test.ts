@@ -134,6 +134,12 @@ describe('a refused request', () => {
     expect(() => door().add(salted)).toThrow('cacheSalt is 5: give a string');
   });
 
+  it('with a cacheSalt that has half of a surrogate pair throws: it would be hashed as any other half', () => {
+    const half = request('a', tokens(5), {}, { cacheSalt: 'salt \ud83d' });
+    expect(() => door().add(half)).toThrow('cacheSalt has half of a surrogate pair');
+    expect(() => door().add(request('a', tokens(5), {}, { cacheSalt: 'salt 🧂' }))).not.toThrow();
+  });
+
   it('is not one that exactly fits the context', async () => {
     const engine = door();
     engine.add(request('a', tokens(19), { maxTokens: 2, minTokens: 2 }));

@@ -124,7 +124,7 @@ test('the body limit fits the longest prompt, even in escapes, and little more',
   }
 });
 
-test('a list is refused by its length first, else by its first bad element; a salt by its length', async () => {
+test('a list is refused by its length first, else by its first bad element; a salt by its length and its halves of pairs', async () => {
   const app = stubApp(new StubService());
   const told = async (body: object) => {
     const response = await app.request('/v1/completions', post(body));
@@ -134,5 +134,8 @@ test('a list is refused by its length first, else by its first bad element; a sa
   expect(await told({ prompt: 'a', stop: stops })).toMatch(/^stop is .*wanted at most 64 strings/);
   expect(await told({ prompt: 'a', stop_token_ids: stops })).toMatch(/at most 1024 token ids/);
   expect(await told({ prompt: 'a', cache_salt: 'x'.repeat(1025) })).toMatch(/at most 1024 characters/);
+  expect(await told({ prompt: 'a', cache_salt: '\ud83d' })).toMatch(
+    /^cache_salt is .*half of a surrogate pair/,
+  );
   expect(await told({ prompt: [1, -1, 'x'] })).toMatch(/prompt\.1 is -1: wanted token ids/);
 });

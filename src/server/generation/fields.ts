@@ -125,6 +125,7 @@ export const requestFields = {
     .string(wanted('a string'))
     .min(1, wanted('a string that is not empty'))
     .max(LONGEST_SALT, wanted(`at most ${LONGEST_SALT} characters`))
+    .refine((salt) => !/\p{Cs}/u.test(salt), wanted('a string without half of a surrogate pair'))
     .nullish(),
   request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
