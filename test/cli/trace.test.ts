@@ -286,14 +286,15 @@ describe('kvferry trace', () => {
     });
   });
 
-  it('escapes control characters from a file', async () => {
-    const bad = `${TRACE}\u001b]0;title\u0007\u009b2J\r{\n`;
+  it('escapes control characters and turns of direction from a file', async () => {
+    const bad = `${TRACE}\u001b]0;title\u0007\u009b2J\r\u202e{\n`;
     for (const args of [[], ['--skip-bad']]) {
-      const world = fakeWorld({}, { 'bad\u001b[2J.jsonl': bad });
-      await main(['trace', 'info', 'bad\u001b[2J.jsonl', ...args], { ...world.deps, color: true });
+      const world = fakeWorld({}, { 'bad\u001b[2J\u2067.jsonl': bad });
+      await main(['trace', 'info', 'bad\u001b[2J\u2067.jsonl', ...args], { ...world.deps, color: true });
       const said = world.out() + world.err();
-      expect(said).toContain('\\u001b[2J.jsonl');
+      expect(said).toContain('\\u001b[2J\\u2067.jsonl');
       expect(said).toContain('\\u001b]0;title');
+      expect(said).toContain('\\u202e{');
       // The program's own colours are allowed.
       expect(said.replace(/\p{Cc}\[\d+m/gu, '')).toMatch(/^[\P{Cc}\n]*$/u);
     }

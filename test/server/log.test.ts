@@ -2,6 +2,8 @@
 import { expect, test } from 'vitest';
 import { createLog } from '../../src/server/http/log.ts';
 import type { RequestRecord } from '../../src/server/observer.ts';
+import { StubService } from './stub.ts';
+import { stubApp } from './stub-app.ts';
 
 const record = (storedTokens: number): RequestRecord => ({
   requestId: 'r',
@@ -28,4 +30,12 @@ test("a request's log line counts tokens from the store separately from pulled o
     stored_tokens: 20,
   });
   expect(JSON.parse(told('json', 0))).toMatchObject({ pulled_tokens: 30, stored_tokens: 0 });
+});
+
+test('a path is logged as it was sent, so that it cannot look like other fields or turn the line', async () => {
+  const lines: string[] = [];
+  const app = stubApp(new StubService(), { log: createLog('text', (line) => lines.push(line)) });
+  await app.request('/v1/models/x%20200%201%20ms%E2%80%AE%0A');
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toMatch(/router GET \/v1\/models\/x%20200%201%20ms%E2%80%AE%0A 404 /);
 });

@@ -70,7 +70,9 @@ export function baseApp(
     const [known] = routesAt(app, path);
     // In FastAPI's notation: /v1/models/{model}.
     answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
-    log.access({ port, method, path, status, ms: performance.now() - begun, requestId });
+    // As it was sent: a decoded one could look like other fields of the log line, or turn its direction.
+    const sent = new URL(c.req.url).pathname;
+    log.access({ port, method, path: sent, status, ms: performance.now() - begun, requestId });
   });
   app.use(checkHostAndOrigin(door));
   if (door.origins.length > 0) {
