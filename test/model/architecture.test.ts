@@ -156,6 +156,12 @@ describe('config.json', () => {
     ],
     [{ architectures: null, model_type: 'gpt2' }, /model_type 'gpt2' is not supported/],
     [{ hidden_act: 'gelu' }, /hidden_act 'gelu' is not supported/],
+    // Names that every object has.
+    [{ architectures: ['constructor'] }, /architecture constructor is not supported/],
+    [{ architectures: null, model_type: '__proto__' }, /model_type '__proto__' is not supported/],
+    [{ hidden_act: 'toString' }, /hidden_act 'toString' is not supported/],
+    [{ num_hidden_layers: 2 ** 31 }, /num_hidden_layers is 2147483648: Too big/],
+    [{ vocab_size: 2 ** 50 }, /vocab_size is 1125899906842624: Too big/],
     [{ quantization_config: { quant_method: 'gptq' } }, /quantization_config is not supported/],
     [{ num_local_experts: 8 }, /mixture of experts \(num_local_experts 8\) is not supported/],
     [

@@ -18,11 +18,11 @@ import {
 import { tokenizerEndToken } from './end-token.ts';
 import { parseJson, pathOf, readJson, requireText } from './json-file.ts';
 
-const activations: Readonly<Record<string, Activation>> = {
-  silu: 'silu',
-  swish: 'silu',
-  gelu_pytorch_tanh: 'gelu',
-};
+const activations: ReadonlyMap<string, Activation> = new Map([
+  ['silu', 'silu'],
+  ['swish', 'silu'],
+  ['gelu_pytorch_tanh', 'gelu'],
+]);
 
 /**
  * The architecture of a Hugging Face directory. Requires config.json; adds the end tokens of generation_config.json
@@ -94,7 +94,7 @@ function supported(config: Pick<Config, 'architectures' | 'model_type'>, where: 
 }
 
 function activationOf(config: Config, where: string): Activation {
-  const activation = activations[config.hidden_act];
+  const activation = activations.get(config.hidden_act);
   if (activation) return activation;
   throw new ModelError(
     `${where}: hidden_act '${config.hidden_act}' is not supported: wanted 'silu' or 'gelu_pytorch_tanh'`,

@@ -12,23 +12,23 @@ export const supportedArchitectures = [
 /** Architectures with the same structure. */
 export type Family = 'llama' | 'mistral' | 'qwen2' | 'qwen3' | 'gemma3';
 
-const families: Readonly<Record<string, Family>> = {
-  LlamaForCausalLM: 'llama',
-  MistralForCausalLM: 'mistral',
-  Qwen2ForCausalLM: 'qwen2',
-  Qwen3ForCausalLM: 'qwen3',
-  Gemma3ForCausalLM: 'gemma3',
-  Gemma3ForConditionalGeneration: 'gemma3',
-};
+const families: ReadonlyMap<string, Family> = new Map([
+  ['LlamaForCausalLM', 'llama'],
+  ['MistralForCausalLM', 'mistral'],
+  ['Qwen2ForCausalLM', 'qwen2'],
+  ['Qwen3ForCausalLM', 'qwen3'],
+  ['Gemma3ForCausalLM', 'gemma3'],
+  ['Gemma3ForConditionalGeneration', 'gemma3'],
+]);
 /** Used when `architectures` is absent. */
-const modelTypes: Readonly<Record<string, Family>> = {
-  llama: 'llama',
-  mistral: 'mistral',
-  qwen2: 'qwen2',
-  qwen3: 'qwen3',
-  gemma3: 'gemma3',
-  gemma3_text: 'gemma3',
-};
+const modelTypes: ReadonlyMap<string, Family> = new Map([
+  ['llama', 'llama'],
+  ['mistral', 'mistral'],
+  ['qwen2', 'qwen2'],
+  ['qwen3', 'qwen3'],
+  ['gemma3', 'gemma3'],
+  ['gemma3_text', 'gemma3'],
+]);
 
 /** Defaults of transformers' Gemma3TextConfig. Published configs omit many of these fields. */
 const gemma3Defaults = {
@@ -49,6 +49,9 @@ const gemma3Defaults = {
 };
 
 const count = z.int().positive();
+/** Far above any model: a file cannot make lists of these lengths that end the process. */
+const MOST_LAYERS = 10_000;
+const MOST_TOKEN_IDS = 2 ** 24;
 const tokenIds = z.union([z.int().nonnegative(), z.array(z.int().nonnegative())]).nullish();
 
 /** rope_scaling in older configs, rope_parameters in newer ones. `type` is the oldest spelling of rope_type. */
@@ -67,12 +70,12 @@ const textSchema = z.looseObject({
   architectures: z.array(z.string()).nullish(),
   model_type: z.string().optional(),
   hidden_size: count,
-  num_hidden_layers: count,
+  num_hidden_layers: count.max(MOST_LAYERS),
   num_attention_heads: count,
   num_key_value_heads: count.nullish(),
   head_dim: count.nullish(),
   intermediate_size: count,
-  vocab_size: count,
+  vocab_size: count.max(MOST_TOKEN_IDS),
   max_position_embeddings: count,
   rms_norm_eps: z.number().positive().default(1e-6),
   rope_theta: z.number().positive().nullish(),
@@ -118,7 +121,7 @@ export type RopeConfig = z.infer<typeof ropeSchema>;
 /** null if the architecture is not supported. */
 export function familyOf(config: Pick<Config, 'architectures' | 'model_type'>): Family | null {
   const named = config.architectures?.[0];
-  return (named === undefined ? modelTypes[config.model_type ?? ''] : families[named]) ?? null;
+  return (named === undefined ? modelTypes.get(config.model_type ?? '') : families.get(named)) ?? null;
 }
 
 /** The text model's part of the config, with its class's defaults. */
