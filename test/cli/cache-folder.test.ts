@@ -1,9 +1,11 @@
-/** The folder that SwiftShader is unpacked to and loaded from. */
+/** The folders that code is loaded from: SwiftShader, and Node's compiled modules. */
 import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import module from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
+import { useCompileCache } from '../../src/platform/node/compile-cache.ts';
 import { cacheFolder } from '../../src/platform/node/swiftshader.ts';
 import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
@@ -48,4 +50,22 @@ test("the cache folder is in the shared temporary folder only if it is this user
   rmSync(folder, { recursive: true });
   writeFileSync(folder, '');
   await expect(cacheFolder(path.join(nowhere, 'kvferry'))).rejects.toThrow("is not this user's alone");
+});
+
+test("compiled modules are kept in the user's cache, not where other users could put some", () => {
+  const node = module as { enableCompileCache?: unknown };
+  const before = Object.getOwnPropertyDescriptor(module, 'enableCompileCache');
+  onTestFinished(() => {
+    if (before) Object.defineProperty(module, 'enableCompileCache', before);
+    else delete node.enableCompileCache;
+  });
+  const enable = vi.fn();
+  node.enableCompileCache = enable;
+  vi.stubEnv('XDG_CACHE_HOME', path.join(root, 'cache'));
+  vi.stubEnv('NODE_COMPILE_CACHE', '');
+  useCompileCache();
+  expect(enable).toHaveBeenLastCalledWith(path.join(root, 'cache', 'kvferry', 'compiled'));
+  vi.stubEnv('NODE_COMPILE_CACHE', path.join(root, 'named'));
+  useCompileCache();
+  expect(enable).toHaveBeenLastCalledWith(path.join(root, 'named'));
 });
