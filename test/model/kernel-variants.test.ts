@@ -1,7 +1,7 @@
 /** Which models the kernels support, and in how many parts attention is computed. Needs no device. */
 import { expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
-import { EVERY_KEY } from '../../src/model/architecture/layer-attention.ts';
+import { EVERY_KEY, widestWindow, windowOf } from '../../src/model/architecture/layer-attention.ts';
 import { presetArchitecture, presetNames } from '../../src/model/architecture/presets.ts';
 import {
   ATTENTION_PART,
@@ -38,6 +38,14 @@ it('contextParts is the largest number of parts that any window in a context tou
     expect(contextParts(5 * ATTENTION_PART, window)).toBe(most);
   }
   expect(contextParts(5 * ATTENTION_PART + 1, EVERY_KEY)).toBe(6);
+});
+
+it('a window of more keys than the kernels can count is every key', () => {
+  const windows = [8, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 32 + 8];
+  const attention = windows.map((window) => ({ kind: 'sliding' as const, window }));
+  const found = windows.map((_, layer) => windowOf({ attention }, layer));
+  expect(found).toEqual([8, EVERY_KEY, EVERY_KEY, EVERY_KEY, EVERY_KEY]);
+  expect(widestWindow({ attention, numLayers: 5 })).toBe(EVERY_KEY);
 });
 
 it('attention is split when there are few workgroups, but never within a window of one part', () => {

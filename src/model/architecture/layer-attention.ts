@@ -13,10 +13,10 @@ export function attentionOf({ attention }: Pick<Architecture, 'attention'>, laye
   return attention[layer % attention.length]!;
 }
 
-/** Most keys that a token of this layer sees, including its own. */
+/** Most keys that a token of this layer sees, including its own; at most EVERY_KEY, whatever the config says. */
 export function windowOf(architecture: Pick<Architecture, 'attention'>, layer: number): number {
   const attention = attentionOf(architecture, layer);
-  return attention.kind === 'full' ? EVERY_KEY : attention.window;
+  return attention.kind === 'full' ? EVERY_KEY : Math.min(attention.window, EVERY_KEY);
 }
 
 /** The window of the layer that sees most keys. */
