@@ -12,6 +12,7 @@ import {
 } from '../../src/model/kernels/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernels/kernel-variants.ts';
 import { systemClock } from '../../src/platform/clock.ts';
+import { openTestDevice } from '../gpu/adapter.ts';
 
 /** Runs with the given durations in milliseconds, and a clock that only they advance. */
 function runsOf(times: readonly (readonly number[])[]) {
@@ -56,6 +57,16 @@ describe('autotune', () => {
     await expect(tuned).rejects.toThrow(
       "nano does not fit Nobody: its weights 'gate up' have 180355072 bytes",
     );
+  });
+
+  it('keeps the defaults of a GPU for matrices with odd numbers of vec4 columns, which other forms compute', async () => {
+    const gpu = await openTestDevice();
+    Object.assign(gpu, { report: { ...gpu.report, software: false } });
+    const architecture = { ...presetArchitecture('nano'), hiddenSize: 20, intermediateSize: 6 };
+    const readShader = () => Promise.reject(new Error('no kernel is wanted'));
+    const tuned = await tuneGemm({ gpu, readShader, architecture, weightDtype: 'f16', clock: systemClock });
+    expect(tuned).toEqual(defaultChoice(adapterForm(gpu.report)));
+    gpu.destroy();
   });
 
   it('lets the blocked form compute what occupies the GPU, from the times of both forms for few rows', () => {

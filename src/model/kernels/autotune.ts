@@ -21,7 +21,15 @@ import {
   type RowClass,
   requirementsOf,
 } from './gemm-forms.ts';
-import { type AdapterForm, adapterForm, gemmFor, gemmForms } from './kernel-variants.ts';
+import {
+  type AdapterForm,
+  adapterForm,
+  type GemmVariant,
+  gemmFor,
+  gemmForms,
+  gemmVariants,
+  serves,
+} from './kernel-variants.ts';
 
 /** Rows at which each class is measured. */
 const MEASURED_ROWS: Readonly<Record<RowClass, number>> = { 1: 1, 4: 4, 16: 16, more: 64 };
@@ -73,9 +81,9 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
     const chosen = {} as Record<RowClass, GemmForm>;
     for (const rows of ROW_CLASSES) {
       const forms = candidates[rows].filter((form) => matrix.serves(form));
-      const works = await Promise.all(forms.map((form) => matrix.work(form, rows)));
+      const works = await Promise.all(forms.map((form) => matrix.work(matrix.variantsOf(form), rows)));
       const place = works.length < 2 ? 0 : await fastestOf(await inSubmits(works), ground.clock);
-      // No candidate of this class takes f32 weights; a substitute is chosen later.
+      // If no candidate of this class takes f32 weights or an odd number of columns, a substitute is chosen later.
       chosen[rows] = forms[place] ?? candidates[rows][0]!;
     }
     const choice = choiceOf((rows) => chosen[rows]);
@@ -94,9 +102,10 @@ async function measureEnoughBlocked(ground: TuningGround): Promise<number | null
   try {
     if (!matrix.serves('gemmSplit 4')) return null;
     const forms = ['gemmSplit 4', 'gemmBlocked 64'] as const;
-    const works = await Promise.all(forms.map((form) => matrix.work(form, 'more')));
+    const variants = forms.map((form) => matrix.variantsOf(form));
+    const works = await Promise.all(variants.map((form) => matrix.work(form, 'more')));
     const [split, blocked] = await mediansOf(await inSubmits(works), ground.clock);
-    return enoughBlockedFrom(split!, blocked!, matrix.workgroupsOf('gemmBlocked 64', 'more'));
+    return enoughBlockedFrom(split!, blocked!, matrix.workgroupsOf(variants[1]!, 'more'));
   } finally {
     matrix.destroy();
   }
@@ -125,11 +134,11 @@ export async function compareSpeed(
     const sides = [first, second].map(({ ground, choice }) => {
       const matrix = new TunedMatrix(ground, tunedMatrix(ground.architecture));
       matrices.push(matrix);
-      return { matrix, choice };
+      return { matrix, variants: matrix.variantsWith(choice) };
     });
     let logs = 0;
     for (const rows of ROW_CLASSES) {
-      const works = await Promise.all(sides.map(({ matrix, choice }) => matrix.work(choice[rows], rows)));
+      const works = await Promise.all(sides.map(({ matrix, variants }) => matrix.work(variants, rows)));
       const [one, other] = await mediansOf(await inSubmits(works), first.ground.clock);
       logs += Math.log(one! / other!);
     }
@@ -183,14 +192,23 @@ class TunedMatrix {
   }
 
   serves(form: GemmForm): boolean {
-    const { evenColumns, halves } = requirementsOf(formOf(form).name);
-    return !(halves && this.#ground.weightDtype === 'f32') && !(evenColumns && this.#columns4 % 2 !== 0);
+    const { halves } = requirementsOf(formOf(form).name);
+    return !(halves && this.#weightsF32) && this.variantsOf(form).some((one) => serves(one, this.#columns4));
   }
 
-  /** Compiles the form. */
-  async work(chosen: GemmForm, rowClass: RowClass): Promise<Work> {
+  variantsOf(form: GemmForm): GemmVariant[] {
+    return gemmForms(this.#library, this.form, this.#weightsF32, form);
+  }
+
+  /** The variants that an engine has with this choice. */
+  variantsWith(choice: GemmChoice): GemmVariant[] {
+    return gemmVariants(this.#library, this.form, this.#weightsF32, [this.#columns4], choice);
+  }
+
+  /** Compiles the variant that serves the class. */
+  async work(variants: readonly GemmVariant[], rowClass: RowClass): Promise<Work> {
     const { gpu, clock } = this.#ground;
-    const { kernel, x, y } = this.#dispatch(chosen, rowClass);
+    const { kernel, x, y } = this.#dispatch(variants, rowClass);
     await this.#library.make(kernel);
     const step = this.#own(
       uniformBuffer(gpu.device, 'step', { rows: MEASURED_ROWS[rowClass], logit_rows: 0 }),
@@ -199,14 +217,17 @@ class TunedMatrix {
     return (repeats) => timeSubmit(gpu, this.#library, [{ kernel, bindGroup, x, y }], repeats, clock);
   }
 
-  workgroupsOf(chosen: GemmForm, rowClass: RowClass): number {
-    const { x, y } = this.#dispatch(chosen, rowClass);
+  workgroupsOf(variants: readonly GemmVariant[], rowClass: RowClass): number {
+    const { x, y } = this.#dispatch(variants, rowClass);
     return x * y;
   }
 
-  #dispatch(chosen: GemmForm, rowClass: RowClass): { kernel: Kernel; x: number; y: number } {
+  get #weightsF32(): boolean {
+    return this.#ground.weightDtype === 'f32';
+  }
+
+  #dispatch(variants: readonly GemmVariant[], rowClass: RowClass): { kernel: Kernel; x: number; y: number } {
     const rows = MEASURED_ROWS[rowClass];
-    const variants = gemmForms(this.#library, this.form, this.#ground.weightDtype === 'f32', chosen);
     const { kernel, ...tile } = gemmFor(variants, rows, this.#columns4);
     return { kernel, x: Math.ceil(this.#columns4 / tile.columns4), y: Math.ceil(rows / tile.rows) };
   }

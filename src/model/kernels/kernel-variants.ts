@@ -202,7 +202,7 @@ function withF32(chosen: GemmForm): GemmForm {
   return requirementsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
 }
 
-const serves = ({ parity }: GemmVariant, columns4: number): boolean =>
+export const serves = ({ parity }: GemmVariant, columns4: number): boolean =>
   parity === 'any' || (parity === 'even') === (columns4 % 2 === 0);
 
 const isQuick = (variant: GemmVariant, rows: number, columns4: number): boolean =>
