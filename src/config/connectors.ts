@@ -7,6 +7,7 @@ export const CONNECTOR_NAMES = [
   'NixlConnector',
   'NixlPullConnector',
   'OffloadingConnector',
+  'AIBrixOffloadingConnector',
   'AIBrixOffloadingConnectorV1Type1',
   'AIBrixOffloadingConnectorV1Type2',
   'AIBrixOffloadingConnectorV1Type3',

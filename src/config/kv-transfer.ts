@@ -125,6 +125,7 @@ function extraSchemaOf(name: ConnectorName) {
       return nixlExtraSchema;
     case 'OffloadingConnector':
       return offloadingExtraSchema;
+    case 'AIBrixOffloadingConnector':
     case 'AIBrixOffloadingConnectorV1Type1':
     case 'AIBrixOffloadingConnectorV1Type2':
     case 'AIBrixOffloadingConnectorV1Type3':
@@ -161,6 +162,7 @@ export interface NamedConnectors {
   /** The connector that uses a store; null: none. */
   offloading: {
     name: SingleConnectorName;
+    saves: OffloadingConfig['saves'];
     given: Readonly<Record<string, unknown>>;
     extra: OffloadingExtra;
   } | null;
@@ -172,21 +174,33 @@ export function namedConnectors(config: KvTransferConfig): NamedConnectors {
       ? multiExtraSchema.parse(config.kv_connector_extra_config)
       : null;
   const all = multi?.connectors ?? [singleSchema.parse(config)];
-  const extraOf = (wanted: (name: ConnectorName) => boolean) =>
-    all.find(({ kv_connector }) => wanted(kv_connector))?.kv_connector_extra_config ?? null;
-  const nixl = extraOf(isNixl);
-  const offloading = extraOf((name) => !isNixl(name));
-  const storeName = all.find(({ kv_connector }) => !isNixl(kv_connector))?.kv_connector;
+  const nixl = all.find(({ kv_connector }) => isNixl(kv_connector))?.kv_connector_extra_config;
+  const offloading = all.find(({ kv_connector }) => !isNixl(kv_connector));
   return {
     composition: multi?.composition ?? null,
     names: all.map(({ kv_connector }) => kv_connector),
-    nixl: nixl && { given: nixl, extra: nixlExtraSchema.parse(nixl) },
-    offloading:
-      offloading && storeName
-        ? { name: storeName, given: offloading, extra: offloadingExtraOf(storeName, offloading) }
-        : null,
+    nixl: nixl ? { given: nixl, extra: nixlExtraSchema.parse(nixl) } : null,
+    offloading: offloading ? offloadingOf(offloading) : null,
   };
 }
+
+function offloadingOf(single: z.infer<typeof singleSchema>): NonNullable<NamedConnectors['offloading']> {
+  const { kv_connector: name, kv_connector_extra_config: given } = single;
+  return {
+    name,
+    saves: isAibrixType1(single) ? 'whole' : 'blocks',
+    given,
+    extra: offloadingExtraOf(name, given),
+  };
+}
+
+/** AIBrix's classes have the same name without a version, and their modules have the type; its docs name no module. */
+const isAibrixType1 = ({
+  kv_connector: name,
+  kv_connector_module_path: module,
+}: z.infer<typeof singleSchema>): boolean =>
+  name === 'AIBrixOffloadingConnectorV1Type1' ||
+  (name === 'AIBrixOffloadingConnector' && !/_type[23]$/.test(module ?? ''));
 
 /** Defaults for connectors whose settings are in the environment. */
 const offloadingExtraOf = (name: ConnectorName, given: Readonly<Record<string, unknown>>): OffloadingExtra =>

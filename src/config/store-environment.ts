@@ -13,6 +13,7 @@ type Environment = (name: string) => string | null;
 const GB = 2 ** 30;
 /** Default store memory in bytes. AIBrix defaults to 10 GB and LMCache to 5 GB, on servers. */
 const UNLESS_TOLD = GB;
+const AIBRIX_FOLDER = 'aibrix-kvcache';
 
 /** Settings from the environment for the connectors that the JSON names. Options and config files override them. Throws ConfigError. */
 export function storeFromEnvironment(transferConfig: unknown, environment: Environment): RunConfigInput {
@@ -23,10 +24,9 @@ export function storeFromEnvironment(transferConfig: unknown, environment: Envir
 
 function aibrix(environment: Environment): RunConfigInput {
   const read = (name: string): string | null => environment(`AIBRIX_KV_CACHE_OL_${name}`);
-  const backend = read('L2_CACHE_BACKEND') ?? '';
-  if (backend !== '' && backend.toUpperCase() !== 'ROCKSDB') {
+  if (!isOn('AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED', environment, true)) {
     throw new ConfigError(
-      `AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND is ${backend}: wanted ROCKSDB, which a folder replaces here (AIBRIX_KV_CACHE_OL_ROCKSDB_ROOT), or nothing`,
+      `AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED is ${read('L1_CACHE_ENABLED')}: wanted 1, AIBrix's default; the store here always keeps blocks in memory, which all engines share: as few as AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB says`,
     );
   }
   return {
@@ -36,18 +36,33 @@ function aibrix(environment: Environment): RunConfigInput {
       read('L1_CACHE_EVICTION_POLICY')?.toLowerCase() ?? 's3fifo',
       'AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY',
     ),
-    ...(backend === ''
-      ? {}
-      : {
-          storeDir: read('ROCKSDB_ROOT') ?? 'aibrix-kvcache',
-          storeTtl: secondsOf(read('ROCKSDB_TTL_S') ?? '600', 'AIBRIX_KV_CACHE_OL_ROCKSDB_TTL_S'),
-          storeWrite: oneOf(
-            INGESTIONS,
-            read('L2_CACHE_INGESTION_TYPE')?.toUpperCase() ?? 'HOT',
-            'AIBRIX_KV_CACHE_OL_L2_CACHE_INGESTION_TYPE',
-          ),
-        }),
+    ...aibrixFolder(read),
   };
+}
+
+/** The folder that stands for AIBrix's L2 cache. */
+function aibrixFolder(read: Environment): RunConfigInput {
+  const backend = read('L2_CACHE_BACKEND') ?? '';
+  if (backend === '') return {};
+  const storeWrite = oneOf(
+    INGESTIONS,
+    read('L2_CACHE_INGESTION_TYPE')?.toUpperCase() ?? 'HOT',
+    'AIBRIX_KV_CACHE_OL_L2_CACHE_INGESTION_TYPE',
+  );
+  switch (backend.toUpperCase()) {
+    case 'ROCKSDB':
+      return {
+        storeDir: read('ROCKSDB_ROOT') ?? AIBRIX_FOLDER,
+        storeTtl: secondsOf(read('ROCKSDB_TTL_S') ?? '600', 'AIBRIX_KV_CACHE_OL_ROCKSDB_TTL_S'),
+        storeWrite,
+      };
+    case 'SHFS':
+      return { storeDir: read('SHFS_ROOT') ?? AIBRIX_FOLDER, storeWrite };
+    default:
+      throw new ConfigError(
+        `AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND is ${backend}: wanted SHFS or ROCKSDB, for which kvferry has a folder (AIBRIX_KV_CACHE_OL_SHFS_ROOT, _ROCKSDB_ROOT), or nothing`,
+      );
+  }
 }
 
 function lmcache(environment: Environment): RunConfigInput {
@@ -77,11 +92,7 @@ function lmcache(environment: Environment): RunConfigInput {
       `LMCACHE_CACHE_POLICY is ${policy}: wanted LRU, LMCache's default, which is the only one of its policies here`,
     );
   }
-  const isOn = (name: string, unlessTold: boolean): boolean =>
-    ['true', '1'].includes(
-      oneOf(['true', '1', 'false', '0'], (read(name) ?? String(unlessTold)).toLowerCase(), `LMCACHE_${name}`),
-    );
-  if (!isOn('LOCAL_CPU', true)) {
+  if (!isOn('LMCACHE_LOCAL_CPU', environment, true)) {
     throw new ConfigError(
       `LMCACHE_LOCAL_CPU is ${read('LOCAL_CPU')}: wanted true, LMCache's default; the store here always keeps blocks in memory, as few as LMCACHE_MAX_LOCAL_CPU_SIZE says`,
     );
@@ -94,7 +105,7 @@ function lmcache(environment: Environment): RunConfigInput {
     ...(remote === null ? {} : { storeUrl: remote }),
     ...(disk ? { storeDir: disk } : {}),
     ...(disk && diskBytes !== null ? { storeDirSize: diskBytes } : {}),
-    ...(isOn('SAVE_DECODE_CACHE', false) ? { offloadPromptOnly: false } : {}),
+    ...(isOn('LMCACHE_SAVE_DECODE_CACHE', environment, false) ? { offloadPromptOnly: false } : {}),
   };
 }
 
@@ -103,6 +114,11 @@ function oneOf<const T extends string>(wanted: readonly T[], found: string, name
   if (known !== undefined) return known;
   throw new ConfigError(`${name} is ${found}: wanted one of ${wanted.join(', ')}`);
 }
+
+const isOn = (name: string, environment: Environment, unlessTold: boolean): boolean =>
+  ['true', '1'].includes(
+    oneOf(['true', '1', 'false', '0'], (environment(name) ?? String(unlessTold)).toLowerCase(), name),
+  );
 
 function secondsOf(found: string, name: string): number {
   if (Number(found) > 0) return Number(found);

@@ -14,6 +14,7 @@ export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): E
     case 'NixlPullConnector':
       return createNixlConnector(config.nixl, deps);
     case 'OffloadingConnector':
+    case 'AIBrixOffloadingConnector':
     case 'AIBrixOffloadingConnectorV1Type1':
     case 'AIBrixOffloadingConnectorV1Type2':
     case 'AIBrixOffloadingConnectorV1Type3':

@@ -184,7 +184,7 @@ function connector(config: RunConfig, label: (key: string) => string): Connector
       handsOver: nixl === null,
       // AIBrix's rule: max(8 engine blocks, one cache block), except for reuse between P and D.
       minLoadTokens: name.startsWith('AIBrixOffloading') ? AIBRIX_LEAST_BLOCKS * blockSize : 0,
-      saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
+      saves: offloading?.saves ?? 'blocks',
     },
     multi: added
       ? {

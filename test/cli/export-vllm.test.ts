@@ -378,14 +378,20 @@ describe('the exported script', () => {
     expect(refused.isLost).toBe(true);
   });
 
-  it("names AIBrix's module, without which vLLM does not find its connector", async () => {
+  const aibrix = 'aibrix_kvcache.integration.vllm.kv_connector';
+
+  it.each([
+    [{ kv_connector: 'AIBrixPDReuseConnector' }, `${aibrix}.aibrix_pd_reuse_connector`],
+    [{ kv_connector: 'AIBrixOffloadingConnector' }, `${aibrix}.aibrix_offloading_connector_type1`],
+    [{ kv_connector: 'AIBrixOffloadingConnector', kv_connector_module_path: 'mine_type2' }, 'mine_type2'],
+  ])('names the module of %j, without which vLLM does not find it', async (given, module) => {
     const text = await exported([
       ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--store', '1GiB'],
-      ...['--kv-transfer-config', '{"kv_connector":"AIBrixPDReuseConnector"}'],
+      ...['--kv-transfer-config', JSON.stringify(given)],
     ]);
     expect(JSON.parse(wordAfter(runScript(text)[0]!.words, '--kv-transfer-config')!)).toMatchObject({
-      kv_connector: 'AIBrixPDReuseConnector',
-      kv_connector_module_path: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector',
+      kv_connector: given.kv_connector,
+      kv_connector_module_path: module,
     });
   });
 

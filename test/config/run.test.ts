@@ -225,6 +225,8 @@ describe('connectors with a store in kvTransferConfig', () => {
       kv_role: 'kv_both',
       kv_connector_module_path: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector',
     },
+    // its documentation, "KV-Centric P/D: Offloading vs PD Reuse"
+    { kv_connector: 'AIBrixOffloadingConnector', kv_role: 'kv_both' },
     // https://github.com/LMCache/LMCache, examples/disagg_prefill and docs/source/api_reference
     {
       kv_connector: 'LMCacheConnectorV1',

@@ -35,6 +35,15 @@ describe('store settings from the environment', () => {
     });
   });
 
+  test("take AIBrix's shared file system as the folder, without a TTL", () => {
+    const env = { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'SHFS', AIBRIX_KV_CACHE_OL_SHFS_ROOT: '/kvcache' };
+    expect(config('AIBrixPDReuseConnector', env)).toMatchObject({
+      storeDir: '/kvcache',
+      storeTtl: null,
+      storeWrite: 'HOT',
+    });
+  });
+
   test("are read from LMCache's variables", () => {
     const env = {
       LMCACHE_MAX_LOCAL_CPU_SIZE: '2',
@@ -59,7 +68,16 @@ describe('store settings from the environment', () => {
   });
 
   test.each([
-    ['AIBrixPDReuseConnector', { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'PRISKV' }, /PRISKV: wanted ROCKSDB/],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'PRISKV' },
+      /PRISKV: wanted SHFS or ROCKSDB/,
+    ],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED: '0' },
+      /^AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED is 0: wanted 1/,
+    ],
     [
       'AIBrixPDReuseConnector',
       { AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB: 'much' },

@@ -58,18 +58,23 @@ describe('what a cluster is made from', () => {
 
 // Blocks of 16 tokens. The rules are those of docs/store.md.
 const usual = { blocksPerChunk: 1, minLoadTokens: 0, saves: 'blocks', handsOver: true };
+const aibrixModules = 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_offloading_connector_';
 test.each([
   ['OffloadingConnector', usual],
+  ['AIBrixOffloadingConnector', { ...usual, minLoadTokens: 128, saves: 'whole' }],
+  ['AIBrixOffloadingConnector', { ...usual, minLoadTokens: 128, saves: 'whole' }, `${aibrixModules}type1`],
+  ['AIBrixOffloadingConnector', { ...usual, minLoadTokens: 128 }, `${aibrixModules}type2`],
   ['AIBrixOffloadingConnectorV1Type1', { ...usual, minLoadTokens: 128, saves: 'whole' }],
   ['AIBrixOffloadingConnectorV1Type2', { ...usual, minLoadTokens: 128 }],
   ['AIBrixOffloadingConnectorV1Type3', { ...usual, minLoadTokens: 128 }],
   ['AIBrixPDReuseConnector', usual],
   ['LMCacheConnectorV1', { ...usual, blocksPerChunk: 16 }],
   ['LMCacheConnectorV1Dynamic', { ...usual, blocksPerChunk: 16 }],
-])("%s loads and saves in its system's units", (kv_connector, expected) => {
-  const settings = { store: '1MiB', blockSize: 16, kvTransferConfig: { kv_connector } };
+])("%s loads and saves in its system's units", (kv_connector, expected, module?: string) => {
+  const single = { kv_connector, kv_connector_module_path: module };
+  const settings = { store: '1MiB', blockSize: 16, kvTransferConfig: single };
   expect(optionsOf(settings).connector.offloading).toMatchObject(expected);
-  const connectors = [{ kv_connector: 'NixlConnector' }, { kv_connector }];
+  const connectors = [{ kv_connector: 'NixlConnector' }, single];
   const multi = { kv_connector: 'MultiConnector', kv_connector_extra_config: { connectors } };
   const within = optionsOf({ ...settings, kvTransferConfig: multi }).connector.offloading;
   expect(within).toMatchObject({ ...expected, handsOver: false });

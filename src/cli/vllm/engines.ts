@@ -234,15 +234,22 @@ function inForce(
       return withExtra({
         connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode, role)),
       });
+    case 'AIBrixOffloadingConnector':
     case 'AIBrixPDReuseConnector':
-      return { ...one, kv_connector_module_path: one.kv_connector_module_path ?? PD_REUSE_MODULE };
+      return {
+        ...one,
+        kv_connector_module_path: one.kv_connector_module_path ?? AIBRIX_MODULES[one.kv_connector],
+      };
     default:
       return one;
   }
 }
 
-/** Where AIBrix's package, which no longer patches vLLM, has the class. */
-const PD_REUSE_MODULE = 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector';
+/** Where AIBrix's package, which no longer patches vLLM, has its classes. */
+const AIBRIX_MODULES = {
+  AIBrixOffloadingConnector: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_offloading_connector_type1',
+  AIBrixPDReuseConnector: 'aibrix_kvcache.integration.vllm.kv_connector.aibrix_pd_reuse_connector',
+};
 
 /** The folder below the store as vLLM's tier of type fs; null if there is none, or where vLLM refuses tiers. */
 function tiering(
