@@ -27,7 +27,7 @@ interface ProductEnd {
   variants?: readonly GemmVariant[];
 }
 
-/** A number of vec4 columns that every form serves. */
+/** A number of vec4 columns that the plain forms always serve. */
 const EVEN = 2;
 
 /** Caches a true result, since a kernel once created stays. Called for every stage of every step. */
@@ -91,7 +91,7 @@ export function createProducts(parts: {
       return true;
     }
     if (fusedCompiled()) return true;
-    for (const forms of fusedForms) want(gemmFor(forms, numRows, EVEN).kernel);
+    for (const forms of fusedForms) want(forms.find(({ upTo }) => numRows <= upTo)!.kernel);
     return false;
   };
 
