@@ -5,7 +5,7 @@
  */
 import { bare, isOwnName } from './http/host-check.ts';
 
-/** Most names recorded per engine; further names are ignored. */
+/** Most names recorded per engine: those used last, so that a client's made-up ones do not keep out a proxy's. */
 const MOST_NAMES = 32;
 
 export class HostNames {
@@ -20,7 +20,11 @@ export class HostNames {
   /** Records the Host header of a request to the engine's port. */
   noteHost(engine: string, host: string): void {
     const names = this.#asked.get(engine) ?? new Set();
-    if (names.size < MOST_NAMES) this.#asked.set(engine, names.add(bare(host)));
+    const name = bare(host);
+    names.delete(name);
+    this.#asked.set(engine, names.add(name));
+    const [oldest] = names;
+    if (names.size > MOST_NAMES) names.delete(oldest!);
   }
 
   /** Whether `host` is a known name of the engine; null: of any engine. */
