@@ -1,6 +1,6 @@
 /** A store's folder: blocks are read back, also by another process; damaged, foreign and missing ones are misses. */
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -66,6 +66,17 @@ describe('a folder tier', () => {
     const again = await open();
     expect(again.blocks).toBe(3);
     expect(await found(again, 1, 2, 3, 4)).toEqual([1, 2, 3, null]);
+  });
+
+  it("creates a folder for its user alone, and leaves another's permissions as they are", async () => {
+    const others = async () => (await stat(directory)).mode & 0o077;
+    await stored(await open(), 1);
+    expect(await others()).toBe(0);
+    await rm(directory, { recursive: true });
+    await mkdir(directory);
+    await chmod(directory, 0o755);
+    await stored(await open(), 1);
+    expect(await others()).toBe(0o055);
   });
 
   it('returns blocks that are still being written', async () => {

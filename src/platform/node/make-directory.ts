@@ -5,11 +5,12 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-export async function makeDirectory(directory: string): Promise<void> {
+/** `mode`: the directory's permissions, not those of its parents, if it is created. */
+export async function makeDirectory(directory: string, mode = 0o777): Promise<void> {
   if (await isDirectory(directory)) return;
   const parent = path.dirname(directory);
   if (parent !== directory) await makeDirectory(parent);
-  await mkdir(directory).catch(async (error: NodeJS.ErrnoException) => {
+  await mkdir(directory, mode).catch(async (error: NodeJS.ErrnoException) => {
     // Another process may have created it.
     if (await isDirectory(directory)) return;
     throw error.code === 'ENOENT' ? new Error(`no directory can be created in ${parent}`) : error;

@@ -16,6 +16,8 @@ import { replaceFile } from './replace-file.ts';
 const TEMPORARY = /\.\d+-[0-9a-f]{12}\.tmp$/;
 /** Age after which a temporary file's writer is assumed dead. */
 const ABANDONED_MS = 60_000;
+/** Permissions of a folder that is created. KV tells what its texts are, and a file's name confirms a guess. */
+const OWN = 0o700;
 
 export function directoryFolder(directory: string, calls = new FileCalls()): StoreFolder {
   const root = path.resolve(directory);
@@ -64,6 +66,7 @@ export function directoryFolder(directory: string, calls = new FileCalls()): Sto
         await write().catch(async (error: NodeJS.ErrnoException) => {
           if (error.code !== 'ENOENT') throw error;
           await onMissing?.();
+          await calls.run(() => makeDirectory(root, OWN));
           await calls.run(() => makeDirectory(path.dirname(file)));
           await write();
         });
