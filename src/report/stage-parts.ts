@@ -43,4 +43,4 @@ export function pullingWaterfall(
 
 /** The meaning of a stage; null if unknown. */
 export const stageMeaning = (name: string): string | null =>
-  name in STAGES ? STAGES[name as keyof typeof STAGES].meaning : null;
+  Object.hasOwn(STAGES, name) ? STAGES[name as keyof typeof STAGES].meaning : null;

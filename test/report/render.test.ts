@@ -66,6 +66,13 @@ describe('a rendered report', () => {
     expect(pressed('short')).toBe(0);
   });
 
+  test("can show a mode by a name that every object has, which another's report may contain", () => {
+    const report = bench();
+    for (const { modes } of Object.values(report.experiments))
+      Object.values(modes)[0]!.label = 'constructor of toString';
+    expect(renderHtml(documentFor(report))).not.toContain('native code');
+  });
+
   test('shows text from users escaped', async () => {
     const page = renderHtml(documentFor(await evilRun()));
     expect(page).toContain('&#60;script&#62;alert(&#34;x&#34;)&#60;/script&#62;');

@@ -125,20 +125,20 @@ export function legend(
 }
 
 /** CSS classes by series name, so that a mode has the same colour in every chart. */
-const KNOWN: Readonly<Record<string, string>> = {
-  monolithic: 'c-mono',
-  unidirectional: 'c-uni',
-  bidirectional: 'c-bi',
-  'decode-local': 'c-local',
-  recompute: 'c-uni',
-  pull: 'c-bi',
-  prefill: 'c-uni',
-  decode: 'c-local',
-};
+const KNOWN: ReadonlyMap<string, string> = new Map([
+  ['monolithic', 'c-mono'],
+  ['unidirectional', 'c-uni'],
+  ['bidirectional', 'c-bi'],
+  ['decode-local', 'c-local'],
+  ['recompute', 'c-uni'],
+  ['pull', 'c-bi'],
+  ['prefill', 'c-uni'],
+  ['decode', 'c-local'],
+]);
 const OTHERS = ['c-bi', 'c-uni', 'c-local', 'c-mono', 'c-extra'] as const;
 
 export const seriesClass = (name: string, index: number): string =>
-  KNOWN[name] ?? KNOWN[name.split(/[ ,]/)[0]!] ?? OTHERS[index % OTHERS.length]!;
+  KNOWN.get(name) ?? KNOWN.get(name.split(/[ ,]/)[0]!) ?? OTHERS[index % OTHERS.length]!;
 
 /** Classes for several series in one chart, all different as long as the colours last. */
 export function seriesClasses(names: readonly string[]): string[] {
