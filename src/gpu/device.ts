@@ -34,6 +34,8 @@ export class GpuDevice {
   /** Resolves with the reason when the device is gone: lost, destroyed, or ended after it reported an error. */
   readonly lost: Promise<string>;
   readonly #bytes: DeviceBytes;
+  readonly #nextPoll: (() => Promise<void>) | null;
+  #polling = false;
   #reason: string | null = null;
   #announce!: (reason: string) => void;
   #inFlight: Promise<void> | null = null;
@@ -41,9 +43,10 @@ export class GpuDevice {
   /** The guarded promises themselves, which may settle later than the promises that guard() returned. */
   readonly #pending = new Set<Promise<unknown>>();
 
-  private constructor(device: GPUDevice, report: AdapterReport) {
+  private constructor(device: GPUDevice, report: AdapterReport, nextPoll: (() => Promise<void>) | null) {
     this.device = device;
     this.report = report;
+    this.#nextPoll = nextPoll;
     this.#bytes = new DeviceBytes(device);
     this.lost = new Promise((resolve) => {
       this.#announce = resolve;
@@ -54,9 +57,14 @@ export class GpuDevice {
 
   /**
    * Throws AdapterError if there is no adapter or it lacks what `needs` requires, and ConfigError if f16 arithmetic is
-   * requested and unsupported.
+   * requested and unsupported. `nextPoll`: see Platform.polls.
    */
-  static async open(gpu: GPU, needs: DeviceNeeds, backend = 'webgpu'): Promise<GpuDevice> {
+  static async open(
+    gpu: GPU,
+    needs: DeviceNeeds,
+    backend = 'webgpu',
+    nextPoll: (() => Promise<void>) | null = null,
+  ): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
       throw new AdapterError(
@@ -97,7 +105,7 @@ export class GpuDevice {
         { cause: error },
       );
     });
-    return new GpuDevice(device, report);
+    return new GpuDevice(device, report, nextPoll);
   }
 
   /** Bytes of all live buffers. */
@@ -157,6 +165,7 @@ export class GpuDevice {
     const settled = () => this.#pending.delete(promise);
     promise.then(settled, settled);
     this.assertAlive();
+    void this.#poll();
     let leave: () => void = () => {};
     const gone = new Promise<never>((_, reject) => {
       leave = () => this.#waiting.delete(reject);
@@ -207,6 +216,17 @@ export class GpuDevice {
    */
   async settled(): Promise<void> {
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+  }
+
+  /** Submits nothing, again and again, until nothing is pending: then the device looks for what it has completed. */
+  async #poll(): Promise<void> {
+    if (!this.#nextPoll || this.#polling) return;
+    this.#polling = true;
+    while (this.#pending.size > 0 && this.#reason === null) {
+      await this.#nextPoll();
+      this.device.queue.submit([]);
+    }
+    this.#polling = false;
   }
 
   #end(reason: string): void {

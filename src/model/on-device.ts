@@ -64,7 +64,7 @@ const MAX_SUBMIT_MS = 30;
  * before any weight is loaded. The device is destroyed on failure.
  */
 export async function putOnDevice(
-  platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
+  platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling' | 'polls'>,
   weights: ModelWeights,
   {
     numBlocks,
@@ -83,7 +83,7 @@ export async function putOnDevice(
   const bufferBytes = numBlocks * blockBytes;
   const instance = await platform.createGpu(driverThreads);
   const open = (bufferBytes: number) =>
-    GpuDevice.open(instance, { bufferBytes, subgroups, arithmetic }, platform.backend);
+    GpuDevice.open(instance, { bufferBytes, subgroups, arithmetic }, platform.backend, platform.polls?.());
   const gpu = await open(bufferBytes);
   if (gpu.report.software) platform.easePolling();
   try {

@@ -24,6 +24,7 @@ export const nodePlatform: Platform = {
   createGpu: createNodeGpu,
 
   easePolling,
+  polls: null,
 
   async openModel(nameOrLocation) {
     const shipped = path.join(packageRoot, 'models', nameOrLocation);

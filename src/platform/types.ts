@@ -108,6 +108,11 @@ export interface Platform {
   /** Makes waiting for the device yield the processor. Call it in the thread of a software adapter. */
   easePolling(): void;
   /**
+   * For devices that report what they have completed only when something is submitted: creates a function that resolves
+   * when a device should be polled again. null: devices report by themselves.
+   */
+  readonly polls: (() => () => Promise<void>) | null;
+  /**
    * Files of a model that ships with the project ('recall'), or of a directory or URL that the user names. null if
    * there is none.
    */

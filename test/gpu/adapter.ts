@@ -11,10 +11,12 @@ export async function openTestDevice(
   bufferBytes = 0,
   subgroups = true,
   arithmetic: Arithmetic = 'f32',
+  nextPoll: (() => Promise<void>) | null = null,
 ): Promise<GpuDevice> {
   selected ??= selectDriver((TEST_ADAPTER === 'gpu' ? 'system' : TEST_ADAPTER) as Driver);
   await selected;
-  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
+  const needs = { bufferBytes, subgroups, arithmetic };
+  return GpuDevice.open(await nodePlatform.createGpu(), needs, nodePlatform.backend, nextPoll);
 }
 
 /** Whether this adapter supports f16 arithmetic. */

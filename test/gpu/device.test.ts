@@ -29,6 +29,43 @@ it('destroying a device rejects pending submits and later ones, and settled() wa
   expect(asked).toBe(3);
 });
 
+it('a device that reports only when something is submitted is polled as long as something is pending', async () => {
+  let polls = 0;
+  let submits = 0;
+  const nextPoll = async () => {
+    polls++;
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  const gpu = await openTestDevice(0, true, 'f32', nextPoll);
+  const submit = gpu.device.queue.submit.bind(gpu.device.queue);
+  gpu.device.queue.submit = (commands) => {
+    submits++;
+    submit(commands);
+  };
+  let complete = () => {};
+  const pending = new Promise<void>((resolve) => {
+    complete = resolve;
+  });
+  const guarded = [gpu.guard(pending), gpu.guard(pending)];
+  await expect.poll(() => submits).toBeGreaterThan(3);
+  expect(polls - submits).toBeOneOf([0, 1]);
+  complete();
+  await Promise.all(guarded);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const [atEnd, before] = [submits, polls];
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect([submits, polls]).toEqual([atEnd, before]);
+  await gpu.guard(new Promise<void>((resolve) => setTimeout(resolve, 20)));
+  expect(polls).toBeGreaterThan(before);
+
+  const unsettled = gpu.guard(new Promise(() => {}));
+  gpu.destroy();
+  await expect(unsettled).rejects.toThrow(EngineDeadError);
+  const ended = submits;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(submits - ended).toBeLessThan(2);
+});
+
 it('zero() fills a buffer with zeros', async () => {
   const gpu = await openTestDevice();
   const { COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Defer, easedImmediate } from '../../src/platform/node/polling.ts';
+import { isFirefox, polls } from '../../src/platform/browser/polling.ts';
+import { type Defer, easedImmediate } from '../../src/platform/eased-immediate.ts';
 
 /** Polls `times` times; each event loop turn takes `turnMs`, a sleep 0.2 ms. Returns the polls before which it slept. */
 function sleepsOf(times: number, turnMs: (i: number) => number): number[] {
@@ -52,5 +53,26 @@ describe('polling a software adapter', () => {
     );
     expect(defer((...args) => got.push(...args), 1, 'two')).toBe('handle');
     expect(got).toEqual([1, 'two']);
+  });
+});
+
+describe('polling in Firefox', () => {
+  it('is told from other browsers', () => {
+    const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0';
+    const chrome =
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/147.0.0.0 Safari/537.36';
+    expect([firefox, chrome, ''].map(isFirefox)).toEqual([true, false, false]);
+  });
+
+  it('lets other tasks run between polls', async () => {
+    const nextPoll = polls();
+    let ran = false;
+    setTimeout(() => {
+      ran = true;
+    }, 5);
+    for (let poll = 0; !ran; poll++) {
+      expect(poll).toBeLessThan(20_000);
+      await nextPoll();
+    }
   });
 });

@@ -1,5 +1,7 @@
 /** What this browser lacks to run engines, with a sentence that says how to fix it. */
 
+import { isFirefox } from '../../../src/platform/browser/polling.ts';
+
 export interface Missing {
   what: 'isolation' | 'webgpu' | 'adapter';
   message: string;
@@ -19,7 +21,7 @@ export async function whatIsMissing(): Promise<Missing | null> {
     return {
       what: 'webgpu',
       message:
-        'This browser has no WebGPU. Use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 on Windows. On Linux, start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan.',
+        'This browser has no WebGPU. Use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 (on Macs with Apple silicon 147). On Linux, start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan, or set dom.webgpu.enabled in Firefox’s about:config.',
     };
   }
   const adapter = await navigator.gpu
@@ -28,7 +30,10 @@ export async function whatIsMissing(): Promise<Missing | null> {
   if (adapter) return null;
   return {
     what: 'adapter',
-    message:
-      'This browser has WebGPU, but found no GPU that it trusts. See chrome://gpu, update the driver, or start Chrome with --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader to compute on the processor.',
+    message: `This browser has WebGPU, but found no GPU that it trusts. ${
+      isFirefox(navigator.userAgent)
+        ? 'See about:support, update the driver, or set gfx.webgpu.ignore-blocklist in about:config, also to compute on the processor with lavapipe.'
+        : 'See chrome://gpu, update the driver, or start Chrome with --enable-unsafe-webgpu --use-webgpu-adapter=swiftshader to compute on the processor.'
+    }`,
   };
 }
