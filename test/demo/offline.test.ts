@@ -8,7 +8,7 @@ const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 
 test('code that cannot be fetched is reported in words, with a button that reloads', async () => {
-  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live`);
+  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&maxTokens=8&speed=live`);
   onTestFinished(() => page.context().close());
   await untilReady(page);
   await page.context().setOffline(true);

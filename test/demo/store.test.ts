@@ -159,7 +159,7 @@ test('without private files the store is in memory only, with a note', async () 
     const none = "navigator.storage.getDirectory = () => Promise.reject(new Error('not here'));";
     await route.fulfill({ response, body: `${none}${await response.text()}` });
   });
-  await page.goto(`${served().url}#model=nano&turns=0&speed=live&${STORE}`);
+  await page.goto(`${served().url}#model=nano&turns=0&maxTokens=8&speed=live&${STORE}`);
   await untilReady(page);
   expect((await readState(page)).notes.join(' ')).toContain('this browser keeps no files for this page');
   await ask(page, 'Hello there, who are you and what is this?');
@@ -168,7 +168,10 @@ test('without private files the store is in memory only, with a note', async () 
 });
 
 test("after the site's data was cleared, blocks are written to a new folder", async () => {
-  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live&${STORE}`);
+  const { page } = await openPage(
+    browser(),
+    `${served().url}#model=nano&turns=0&maxTokens=8&speed=live&${STORE}`,
+  );
   onTestFinished(() => page.context().close());
   await untilReady(page);
   await ask(page, 'Hello there, who are you?');
