@@ -11,9 +11,9 @@ import { presetArchitecture } from '../../src/model/architecture/presets.ts';
 import { chain } from '../engine/fakes.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
-const FLEETS = 6;
+const FLEETS = 4;
 /** Settings that each fleet serves, one after another. */
-const SETTINGS = 4;
+const SETTINGS = 5;
 const TURNS = 3;
 const seeds = [1, 2, 3];
 

@@ -11,7 +11,7 @@ const fleet: Partial<ClusterOptions> = { prefill: pool, decode: pool };
 
 const ids = ['a', 'b', 'c'];
 const talk = async (cluster: EngineCluster): Promise<Answer[]> =>
-  (await Promise.all(ids.map((id, i) => converse(cluster, id, 3, { seed: i + 1, temperature: 1 })))).flat();
+  (await Promise.all(ids.map((id, i) => converse(cluster, id, 2, { seed: i + 1, temperature: 1 })))).flat();
 
 it('every policy gives the tokens and logits of one engine, and reports its candidates', async () => {
   const alone = await withCluster({ mode: 'monolithic' }, talk);
