@@ -260,8 +260,9 @@ export class FakeCluster implements Cluster {
     const spans = [
       routerSpan('accept', `${id} at P`, begun, begun + 1),
       routerSpan('forward', `${id} at P`, begun + 1, begun + ttftMs),
-      routerSpan('ttft', id, begun, begun + ttftMs, args),
+      // The last two in the router's order.
       routerSpan('turn', id, begun, begun + ttftMs, args),
+      routerSpan('ttft', id, begun, begun + ttftMs, args),
     ];
     const turns = [{ turnId: id, side: 'prefill' as const }];
     for (const span of spans) for (const listener of this.#spanListeners) listener({ ...span, turns });

@@ -101,7 +101,8 @@ class TurnKeeper {
       const spans = this.#spans.get(turnId) ?? [];
       spans.push(span);
       this.#spans.set(turnId, spans);
-      if (span.name === 'turn') this.#turnEnded(turnId, mode);
+      // The router sends it when the turn has ended, as the turn's last span.
+      if (span.name === 'ttft') this.#turnEnded(turnId, span, mode);
     }
     if (this.#spans.size > MOST_TURNS) this.#spans.delete(this.#spans.keys().next().value!);
   }
@@ -115,13 +116,12 @@ class TurnKeeper {
     return ganttLines(spans, window, `${which}, ${mode}: what the first token waited for`);
   }
 
-  #turnEnded(turnId: string, mode: string): void {
+  #turnEnded(turnId: string, ttft: Span, mode: string): void {
     const spans = this.#spans.get(turnId) ?? [];
     this.#spans.delete(turnId);
-    const ttft = spans.find(({ name }) => name === 'ttft');
-    this.#firstConversation ??= ttft?.args.conversationId;
-    this.#several ||= ttft !== undefined && ttft.args.conversationId !== this.#firstConversation;
-    if (ttft && (this.#wanted === true || ttft.args.turn === this.#wanted))
+    this.#firstConversation ??= ttft.args.conversationId;
+    this.#several ||= ttft.args.conversationId !== this.#firstConversation;
+    if (this.#wanted === true || ttft.args.turn === this.#wanted)
       this.#latest = { turnId, spans, ttft, mode };
   }
 }
