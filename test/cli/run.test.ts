@@ -275,6 +275,28 @@ describe('kvferry run with --trace-out, --gantt and --profile', () => {
     expect(world.out()).toContain('turn 2 of random-2, bidirectional: what the first token waited for');
   });
 
+  test('draws the turn that the report is about, not its audit', async () => {
+    const world = fakeWorld();
+    const argv = [
+      'run',
+      '--model',
+      'nano',
+      '--mode',
+      'bidirectional',
+      '--turns',
+      '2',
+      '--gantt',
+      '--audit',
+      '100%',
+    ];
+    expect(await main([...argv, '--json', 'out.json'], world.deps)).toBe(0);
+    const { runs } = JSON.parse(world.files.get('out.json')!) as Report;
+    const { ttft_ms, audit } = runs[0]!.turns[1]!;
+    expect(audit!.other_ttft_ms).toBeGreaterThan(ttft_ms + 1);
+    const drawn = /^to the first token +([\d.]+)$/m.exec(world.out())![1];
+    expect(Number(drawn)).toBeCloseTo(ttft_ms, 0);
+  });
+
   test.each(['--record', '--trace-out'])(
     'prints and writes the report if the file of %s cannot be written',
     async (option) => {

@@ -89,8 +89,8 @@ class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
   #latest: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
-  #firstConversation: unknown = null;
-  #several = false;
+  /** The mode and number of each conversation's last turn. */
+  readonly #served = new Map<unknown, string>();
 
   constructor(wanted: true | number) {
     this.#wanted = wanted;
@@ -112,16 +112,18 @@ class TurnKeeper {
     const { turnId, spans, ttft, mode } = this.#latest;
     const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
     const of = { conversation_id: String(ttft.args.conversationId), turn: Number(ttft.args.turn) };
-    const which = turnName(of, this.#several);
+    const which = turnName(of, this.#served.size > 1);
     return ganttLines(spans, window, `${which}, ${mode}: what the first token waited for`);
   }
 
   #turnEnded(turnId: string, ttft: Span, mode: string): void {
     const spans = this.#spans.get(turnId) ?? [];
     this.#spans.delete(turnId);
-    this.#firstConversation ??= ttft.args.conversationId;
-    this.#several ||= ttft.args.conversationId !== this.#firstConversation;
-    if (this.#wanted === true || ttft.args.turn === this.#wanted)
-      this.#latest = { turnId, spans, ttft, mode };
+    const { conversationId, turn } = ttft.args;
+    const served = `${mode} ${turn}`;
+    // An audit serves a turn again, which counts in no figure.
+    if (this.#served.get(conversationId) === served) return;
+    this.#served.set(conversationId, served);
+    if (this.#wanted === true || turn === this.#wanted) this.#latest = { turnId, spans, ttft, mode };
   }
 }
