@@ -76,6 +76,19 @@ describe('the timeline in a report', () => {
     ]);
   });
 
+  test("is of the turn that counts, not of its audit's other way", () => {
+    const keeper = new TimelineKeeper();
+    for (const [id, at, ms] of [
+      ['pulled', 100, 10],
+      ['computed', 200, 50],
+    ] as const) {
+      keeper.add(span('lookup', id, at + 1, at + 2));
+      keeper.add(ttft(id, 2, at, at + ms));
+    }
+    keeper.turnEnded('bidirectional', ended(2, 64));
+    expect(keeper.timeline).toMatchObject({ turn: 2, ttft_ms: 10 });
+  });
+
   test('has spans that its turn shares with other turns, but none of other turns alone', () => {
     const keeper = new TimelineKeeper();
     keeper.add(span('forward', 'a', 1, 2, {}, 'decode'));

@@ -56,7 +56,8 @@ export class TimelineKeeper {
       if (span.name === 'ttft') {
         const { conversationId, turn } = span.args;
         const key = turnKey({ conversation_id: String(conversationId), turn: Number(turn) });
-        this.#ended.set(key, { turnId, spans, ttft: span });
+        // An audit serves a turn again, before turnEnded(): its spans are not those of the report's figures.
+        if (!this.#ended.has(key)) this.#ended.set(key, { turnId, spans, ttft: span });
         this.#underWay.delete(turnId);
         forgetOldest(this.#ended);
       } else {
