@@ -43,7 +43,7 @@ describe('kvferry replay', () => {
     const out = world.out().replace(/\s+/g, ' ');
     expect(out).toMatch(/^ kvferry \S+ replay: /);
     expect(out).toContain(
-      'nothing was pulled, so the modes did the same work; no conversation has a second turn',
+      'nothing was pulled, so the modes did the same work and no difference in time counts; no conversation has a second turn',
     );
     expect(out).not.toContain('lower --threshold');
   });

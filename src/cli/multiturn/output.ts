@@ -200,7 +200,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     if (candidate?.mode === 'bidirectional' && candidate.pulled_tokens === 0)
       return [
         {
-          text: `${title}: nothing was pulled, so the modes did the same work; ${howToPull(report, candidate)}.`,
+          text: `${title}: nothing was pulled, so the modes did the same work and no difference in time counts; ${howToPull(report, candidate)}.`,
           tone: 'plain',
         },
       ];
