@@ -24,11 +24,10 @@ export function storeFromEnvironment(transferConfig: unknown, environment: Envir
 
 function aibrix(environment: Environment): RunConfigInput {
   const read = (name: string): string | null => environment(`AIBRIX_KV_CACHE_OL_${name}`);
-  if (!isOn('AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED', environment, true)) {
-    throw new ConfigError(
-      `AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED is ${read('L1_CACHE_ENABLED')}: wanted 1, AIBrix's default; the store here always keeps blocks in memory, which all engines share: as few as AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB says`,
-    );
-  }
+  needMemory("1, AIBrix's default", environment, {
+    enabled: 'AIBRIX_KV_CACHE_OL_L1_CACHE_ENABLED',
+    size: 'AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB',
+  });
   return {
     store: bytesOf(read('L1_CACHE_CAPACITY_GB'), 'AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB') ?? UNLESS_TOLD,
     storeEviction: oneOf(
@@ -92,11 +91,10 @@ function lmcache(environment: Environment): RunConfigInput {
       `LMCACHE_CACHE_POLICY is ${policy}: wanted LRU, LMCache's default, which is the only one of its policies here`,
     );
   }
-  if (!isOn('LMCACHE_LOCAL_CPU', environment, true)) {
-    throw new ConfigError(
-      `LMCACHE_LOCAL_CPU is ${read('LOCAL_CPU')}: wanted true, LMCache's default; the store here always keeps blocks in memory, as few as LMCACHE_MAX_LOCAL_CPU_SIZE says`,
-    );
-  }
+  needMemory("true, LMCache's default", environment, {
+    enabled: 'LMCACHE_LOCAL_CPU',
+    size: 'LMCACHE_MAX_LOCAL_CPU_SIZE',
+  });
   const disk = read('LOCAL_DISK')?.replace(/^file:\/\//, '');
   const diskBytes = bytesOf(read('MAX_LOCAL_DISK_SIZE'), 'LMCACHE_MAX_LOCAL_DISK_SIZE');
   return {
@@ -119,6 +117,18 @@ const isOn = (name: string, environment: Environment, unlessTold: boolean): bool
   ['true', '1'].includes(
     oneOf(['true', '1', 'false', '0'], (environment(name) ?? String(unlessTold)).toLowerCase(), name),
   );
+
+/** Throws ConfigError if the environment switches the store's memory off. */
+function needMemory(
+  wanted: string,
+  environment: Environment,
+  names: { enabled: string; size: string },
+): void {
+  if (isOn(names.enabled, environment, true)) return;
+  throw new ConfigError(
+    `${names.enabled} is ${environment(names.enabled)}: wanted ${wanted}; the store here always keeps blocks in memory, as few as ${names.size} says`,
+  );
+}
 
 function secondsOf(found: string, name: string): number {
   if (Number(found) > 0) return Number(found);

@@ -219,6 +219,12 @@ export const tooLong = (promptLength: number, maxModelLen: number): string | nul
     : null;
 
 /**
+ * Whether a salt has half of a surrogate pair. Salts are hashed as UTF-8, in which all such halves are the same, so that
+ * different salts would share blocks.
+ */
+export const hasHalfPair = (salt: string): boolean => /\p{Cs}/u.test(salt);
+
+/**
  * Throws RequestError, with one sentence, if the request is invalid or could never be served, so that no admitted request
  * waits for ever. `numUsableBlocks`: the most blocks that one request can get.
  */
@@ -244,8 +250,7 @@ export function checkRequest(
   checkIds(promptTokenIds, 'the prompt holds');
   if (cacheSalt !== null && typeof cacheSalt !== 'string')
     refuse(`cacheSalt is ${cacheSalt}: give a string, or null`);
-  // Hashed as UTF-8, in which all such halves are the same, so that different salts would share blocks.
-  if (/\p{Cs}/u.test(cacheSalt ?? ''))
+  if (hasHalfPair(cacheSalt ?? ''))
     refuse('cacheSalt has half of a surrogate pair: give a string of whole characters');
   const problem = samplingProblem(sampling);
   if (problem !== null) refuse(problem);

@@ -1,7 +1,8 @@
 /** The browser's platform: module workers, navigator.gpu, models as blobs. */
 import { AdapterError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
-import { isFirefox, polls } from './browser/polling.ts';
+import { isFirefox, WITH_WEBGPU } from './browser/browsers.ts';
+import { polls } from './browser/polling.ts';
 import { GOODBYE, type WorkerStart } from './browser/worker.ts';
 import type { EngineThread, Platform } from './types.ts';
 
@@ -25,9 +26,7 @@ export function browserPlatform(
 
     async createGpu() {
       if (navigator.gpu) return navigator.gpu;
-      throw new AdapterError(
-        'this browser offers no WebGPU: use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 (on Macs with Apple silicon 147)',
-      );
+      throw new AdapterError(`this browser offers no WebGPU: use ${WITH_WEBGPU}`);
     },
 
     // A browser's GPU runs in its own process and reports completion.

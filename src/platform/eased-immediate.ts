@@ -22,6 +22,17 @@ export function easedImmediate(immediate: Defer, sleep: () => void, now: () => n
   };
 }
 
+/** An immediate by messages, for one callback at a time. A timer would take a millisecond or more. Keeps a process alive. */
+export function messageImmediate(): (callback: () => void) => void {
+  const { port1, port2 } = new MessageChannel();
+  let resume: (() => void) | null = null;
+  port1.onmessage = () => resume?.();
+  return (callback) => {
+    resume = callback;
+    port2.postMessage(null);
+  };
+}
+
 /** Lets the thread sleep, in milliseconds. It handles no messages meanwhile. */
 export function sleeper(ms: number): () => void {
   const never = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));

@@ -1,17 +1,12 @@
 /**
  * Lets an engine's thread process messages between steps. In its own module because the channel keeps a process alive.
  */
-const channel = new MessageChannel();
-let resume: (() => void) | null = null;
-channel.port1.onmessage = () => resume?.();
+import { messageImmediate } from './eased-immediate.ts';
+
+const immediate = messageImmediate();
 
 /**
- * Resolves in the next task of the event loop, so that pending messages are handled first. A timer would take a
- * millisecond or more. Only one call may be pending.
+ * Resolves in the next task of the event loop, so that pending messages are handled first. Only one call may be
+ * pending.
  */
-export function nextTask(): Promise<void> {
-  return new Promise((resolve) => {
-    resume = resolve;
-    channel.port2.postMessage(null);
-  });
-}
+export const nextTask = (): Promise<void> => new Promise((resolve) => immediate(resolve));

@@ -278,18 +278,10 @@ describe('kvferry run with --trace-out, --gantt and --profile', () => {
   test('draws the turn that the report is about, not its audit', async () => {
     const world = fakeWorld();
     const argv = [
-      'run',
-      '--model',
-      'nano',
-      '--mode',
-      'bidirectional',
-      '--turns',
-      '2',
-      '--gantt',
-      '--audit',
-      '100%',
+      ...['run', '--model', 'nano', '--mode', 'bidirectional', '--turns', '2'],
+      ...['--gantt', '--audit', '100%', '--json', 'out.json'],
     ];
-    expect(await main([...argv, '--json', 'out.json'], world.deps)).toBe(0);
+    expect(await main(argv, world.deps)).toBe(0);
     const { runs } = JSON.parse(world.files.get('out.json')!) as Report;
     const { ttft_ms, audit } = runs[0]!.turns[1]!;
     expect(audit!.other_ttft_ms).toBeGreaterThan(ttft_ms + 1);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isFirefox, polls } from '../../src/platform/browser/polling.ts';
+import { isFirefox } from '../../src/platform/browser/browsers.ts';
+import { polls } from '../../src/platform/browser/polling.ts';
 import { type Defer, easedImmediate } from '../../src/platform/eased-immediate.ts';
 
 /** Polls `times` times; each event loop turn takes `turnMs`, a sleep 0.2 ms. Returns the polls before which it slept. */

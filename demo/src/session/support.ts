@@ -1,6 +1,6 @@
 /** What this browser lacks to run engines, with a sentence that says how to fix it. */
 
-import { isFirefox } from '../../../src/platform/browser/polling.ts';
+import { isFirefox, WITH_WEBGPU } from '../../../src/platform/browser/browsers.ts';
 
 export interface Missing {
   what: 'isolation' | 'webgpu' | 'adapter';
@@ -20,8 +20,7 @@ export async function whatIsMissing(): Promise<Missing | null> {
   if (!navigator.gpu) {
     return {
       what: 'webgpu',
-      message:
-        'This browser has no WebGPU. Use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 (on Macs with Apple silicon 147). On Linux, start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan, or set dom.webgpu.enabled in Firefox’s about:config.',
+      message: `This browser has no WebGPU. Use ${WITH_WEBGPU}. On Linux, start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan, or set dom.webgpu.enabled in Firefox’s about:config.`,
     };
   }
   const adapter = await navigator.gpu

@@ -6,7 +6,12 @@ import {
   offloadingExtraSchema,
   TIERING,
 } from '../../config/kv-connectors.ts';
-import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
+import {
+  type KvTransferConfig,
+  kvTransferConfigSchema,
+  type NamedConnectors,
+  namedConnectors,
+} from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig, RunKey } from '../../config/run.ts';
 import { namesIn } from '../../config/serve-schema.ts';
@@ -270,20 +275,20 @@ const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
 
 /** Notes about what --kv-transfer-config cannot express, or means otherwise in vLLM. */
 export function connectorNotes(config: RunConfig): string[] {
-  const { composition } = connectorsOf(config);
+  const connectors = connectorsOf(config);
+  const { composition } = connectors;
   return [
     ...(composition === null || composition === 'first-hit'
       ? []
       : [
           `composition ${composition} exists only in kvferry: vLLM's MultiConnector uses the first connector that has a hit.`,
         ]),
-    ...offloadingNotes(config),
+    ...offloadingNotes(config, connectors),
   ];
 }
 
 /** kvferry's store is one for all engines. */
-function offloadingNotes(config: RunConfig): string[] {
-  const { names, offloading } = connectorsOf(config);
+function offloadingNotes(config: RunConfig, { names, offloading }: NamedConnectors): string[] {
   if (offloading?.name !== 'OffloadingConnector') return [];
   const own = 'With OffloadingConnector each engine of vLLM has store memory of its own.';
   if (tiering(config, offloading.extra))

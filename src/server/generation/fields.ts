@@ -3,6 +3,7 @@
  * does not support are rejected (refused-fields.ts).
  */
 import { z } from 'zod';
+import { hasHalfPair } from '../../engine/request.ts';
 import { HttpError } from '../http/http-error.ts';
 import { conversationIdText, idText } from '../http/ids.ts';
 
@@ -125,7 +126,7 @@ export const requestFields = {
     .string(wanted('a string'))
     .min(1, wanted('a string that is not empty'))
     .max(LONGEST_SALT, wanted(`at most ${LONGEST_SALT} characters`))
-    .refine((salt) => !/\p{Cs}/u.test(salt), wanted('a string without half of a surrogate pair'))
+    .refine((salt) => !hasHalfPair(salt), wanted('a string without half of a surrogate pair'))
     .nullish(),
   request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
