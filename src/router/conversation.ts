@@ -16,6 +16,8 @@ export interface Conversation extends History {
   kv: HeldForNextTurn | null;
   /** State before the last turn, for takeBack(); null before the first turn and after one was taken back. */
   before: TurnStart | null;
+  /** Its last turn was taken back: the next one is that turn, served again. */
+  takenBack: boolean;
   /**
    * The anonymous conversation, found by its history, that this one continues. This one replaces it when the turn
    * ends well.
@@ -63,6 +65,7 @@ export const newConversation = (id: string, cacheSalt: string | null): Conversat
   cacheSalt,
   kv: null,
   before: null,
+  takenBack: false,
   follows: null,
   ended: false,
 });

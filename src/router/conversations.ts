@@ -69,7 +69,8 @@ export class ConversationCache {
       if (request.conversationId !== null) return this.#keep(known);
       // A conversation that a client named stays that client's: its history is read, but its hold is not taken.
       const follows = isAnonymous(known.id) ? known : null;
-      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows, ended: false };
+      const own = { id: this.#anonymousId(), kv: null, before: null, takenBack: false, follows };
+      return { ...known, ...own, ended: false };
     }
     return newConversation(request.conversationId ?? this.#anonymousId(), request.cacheSalt ?? null);
   }
@@ -199,6 +200,7 @@ export class ConversationCache {
     if (this.#conversations.get(conversation.id) !== conversation) this.#drop(conversation.id);
     conversation.turns++;
     conversation.before = turn.before;
+    conversation.takenBack = false;
     conversation.historyIds = turn.historyIds ?? [];
     const known = turn.historyIds !== null;
     conversation.messages = known ? messagesAfter(request, turn.text) : null;

@@ -40,7 +40,15 @@ export async function takeBack(
   }
   const { before, kv, cacheSalt } = conversation;
   const { turns, historyIds, messages, text, specialTokens, ...turn } = before;
-  Object.assign(conversation, { turns, historyIds, messages, text, specialTokens, before: null });
+  Object.assign(conversation, {
+    turns,
+    historyIds,
+    messages,
+    text,
+    specialTokens,
+    before: null,
+    takenBack: true,
+  });
   const { tokenIds, prefill, decode, heldTokens } = turn;
   const useful = kv !== null && heldTokens > 0;
   conversation.kv = useful ? { ...kv, params: limitOffer(kv.params, heldTokens, blockSize) } : null;

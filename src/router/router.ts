@@ -156,7 +156,8 @@ export class Router {
     if (held && !offered) release(held);
     const heldTokens = offered?.tokens ?? 0;
     const onEngines = request.onEngines ?? (() => {});
-    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onEngines };
+    const again = conversation.takenBack;
+    const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, again, onEngines };
     const served = new ServedTurn(facts);
     onTurn({ ...notice, routed });
     // Created only if needed: with many short turns, AbortControllers would be most of the objects allocated.

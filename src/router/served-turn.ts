@@ -4,7 +4,7 @@ import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { appended, joined, type TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
-import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/spans/spans.ts';
+import { type RawSpan, routerSpan, SERVED_AGAIN, type Span, type TurnSide } from '../measure/spans/spans.ts';
 import { turnStages } from '../measure/spans/stages.ts';
 import { sumOf } from '../sum.ts';
 import { noStages } from '../transport/transfer.ts';
@@ -26,6 +26,8 @@ export interface TurnFacts {
   acceptedMs: number;
   /** How it was routed; null: its engines ended before it began, and other engines served it. */
   routed: RoutedTurn | null;
+  /** The turn was served before and taken back, as an audit does. */
+  again: boolean;
   /** Called with the engines that serve the turn, at its start and again for each further attempt. */
   onEngines?: NonNullable<GenerateRequest['onEngines']>;
 }
@@ -97,9 +99,12 @@ export class ServedTurn {
 
   /** The turn's own spans. Call after the last token. */
   ownSpans(): RawSpan[] {
-    const { turnId, conversation, acceptedMs, routed } = this.facts;
+    const { turnId, conversation, acceptedMs, routed, again } = this.facts;
     const tokens = this.outputTokenIds.length;
-    const args = { conversationId: conversation.id, turn: conversation.turns, tokens };
+    const args = {
+      ...{ conversationId: conversation.id, turn: conversation.turns, tokens },
+      ...(again ? SERVED_AGAIN : {}),
+    };
     return [
       ...(routed ? [routeSpan(turnId, routed)] : []),
       // The longer first: a trace draws the other below it.

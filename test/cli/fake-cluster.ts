@@ -5,7 +5,7 @@ import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import { changed, seatsOf } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
-import { routerSpan, type Span } from '../../src/measure/spans/spans.ts';
+import { routerSpan, SERVED_AGAIN, type Span } from '../../src/measure/spans/spans.ts';
 import type { GeneratedToken, GenerateRequest, TransferSummary } from '../../src/router/turn-types.ts';
 
 export interface FakeTroubles {
@@ -34,6 +34,7 @@ export class FakeCluster implements Cluster {
   readonly engines = [];
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
+  readonly #takenBack = new Set<string>();
   readonly #spanListeners = new Set<(span: Span) => void>();
   readonly #noticeListeners = new Set<(notice: ClusterNotice) => void>();
   #served = 0;
@@ -171,6 +172,7 @@ export class FakeCluster implements Cluster {
 
   async rewind(id: string): Promise<void> {
     this.#turns.set(id, (this.#turns.get(id) ?? 1) - 1);
+    this.#takenBack.add(id);
   }
 
   async endConversation(id: string): Promise<void> {
@@ -256,7 +258,8 @@ export class FakeCluster implements Cluster {
     const begun = 1000 * this.#served;
     const notice = { conversationId, turn, promptTokenIds, turnId: id, atMs: begun, routed: null };
     for (const listener of this.#noticeListeners) listener({ kind: 'turn', ...notice });
-    const args = { conversationId, turn };
+    const again = this.#takenBack.delete(conversationId);
+    const args = { conversationId, turn, ...(again ? SERVED_AGAIN : {}) };
     const spans = [
       routerSpan('accept', `${id} at P`, begun, begun + 1),
       routerSpan('forward', `${id} at P`, begun + 1, begun + ttftMs),

@@ -20,6 +20,8 @@ it('rewind restores the state before a turn, so it can be served repeatedly, pul
     const sampling = { maxTokens: 6, temperature: 1, seed: 5, ignoreEos: true };
     const serve = (pull: PullPolicyName) =>
       generate(cluster, { conversationId: 'c', promptTokenIds, sampling, pull });
+    const served: unknown[] = [];
+    const stop = cluster.onSpan(({ name, args }) => name === 'turn' && served.push(args.served));
     const answers: Answer[] = [];
     for (const pull of ['always', 'never', 'always', 'never', 'threshold'] as const) {
       if (answers.length > 0) await cluster.rewind('c');
@@ -46,6 +48,15 @@ it('rewind restores the state before a turn, so it can be served repeatedly, pul
       pull: 'always',
     });
     expect(third.result).toMatchObject({ turn: 3, prompt: { pulledTokens: 87 } });
+    stop();
+    expect(served, 'said by the spans of the turn').toEqual([
+      undefined,
+      'again',
+      'again',
+      'again',
+      'again',
+      undefined,
+    ]);
     await cluster.endConversation('c');
   });
 });

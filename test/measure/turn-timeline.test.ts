@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { atRouter, onHost, type Span, type TurnSide } from '../../src/measure/spans/spans.ts';
+import { atRouter, onHost, SERVED_AGAIN, type Span, type TurnSide } from '../../src/measure/spans/spans.ts';
 import { TimelineKeeper, timelineSchema } from '../../src/measure/spans/turn-timeline.ts';
 
 const span = (
@@ -21,8 +21,8 @@ const span = (
   ...more,
 });
 
-const ttft = (turnId: string, turn: number, startMs: number, endMs: number): Span =>
-  span('ttft', turnId, startMs, endMs, { ...atRouter, args: { conversationId: 'c', turn } });
+const ttft = (turnId: string, turn: number, startMs: number, endMs: number, more = {}): Span =>
+  span('ttft', turnId, startMs, endMs, { ...atRouter, args: { conversationId: 'c', turn, ...more } });
 
 const ended = (turn: number, pulled_tokens: number) => ({ conversation_id: 'c', turn, pulled_tokens });
 
@@ -78,12 +78,12 @@ describe('the timeline in a report', () => {
 
   test("is of the turn that counts, not of its audit's other way", () => {
     const keeper = new TimelineKeeper();
-    for (const [id, at, ms] of [
-      ['pulled', 100, 10],
-      ['computed', 200, 50],
+    for (const [id, at, ms, more] of [
+      ['pulled', 100, 10, {}],
+      ['computed', 200, 50, SERVED_AGAIN],
     ] as const) {
       keeper.add(span('lookup', id, at + 1, at + 2));
-      keeper.add(ttft(id, 2, at, at + ms));
+      keeper.add(ttft(id, 2, at, at + ms, more));
     }
     keeper.turnEnded('bidirectional', ended(2, 64));
     expect(keeper.timeline).toMatchObject({ turn: 2, ttft_ms: 10 });

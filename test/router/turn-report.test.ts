@@ -66,6 +66,7 @@ function served() {
   });
   return new ServedTurn({
     ...{ turnId: 't', conversation, promptTokenIds: [4, 5], heldTokens: 8, acceptedMs: 100, routed: null },
+    again: false,
   });
 }
 

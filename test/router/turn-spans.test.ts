@@ -10,7 +10,10 @@ class Seen extends ServedTurn {
 
   constructor(turnId: string) {
     const conversation = {} as Conversation;
-    super({ turnId, conversation, promptTokenIds: [], heldTokens: 0, routed: null, acceptedMs: 0 });
+    super({
+      ...{ turnId, conversation, promptTokenIds: [], heldTokens: 0, routed: null, acceptedMs: 0 },
+      again: false,
+    });
   }
 
   override addSpan(span: Span): void {

@@ -2,7 +2,7 @@
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { ganttLines } from '../../measure/spans/gantt.ts';
-import { routerSpan, type Span } from '../../measure/spans/spans.ts';
+import { routerSpan, SERVED_AGAIN, type Span } from '../../measure/spans/spans.ts';
 import { TraceWriter } from '../../measure/spans/trace.ts';
 import { turnName } from '../../measure/spans/turn-key.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -89,8 +89,7 @@ class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
   #latest: { turnId: string; spans: readonly Span[]; ttft: Span; mode: string } | null = null;
-  /** The mode and number of each conversation's last turn. */
-  readonly #served = new Map<unknown, string>();
+  readonly #conversations = new Set<unknown>();
 
   constructor(wanted: true | number) {
     this.#wanted = wanted;
@@ -112,18 +111,17 @@ class TurnKeeper {
     const { turnId, spans, ttft, mode } = this.#latest;
     const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
     const of = { conversation_id: String(ttft.args.conversationId), turn: Number(ttft.args.turn) };
-    const which = turnName(of, this.#served.size > 1);
+    const which = turnName(of, this.#conversations.size > 1);
     return ganttLines(spans, window, `${which}, ${mode}: what the first token waited for`);
   }
 
   #turnEnded(turnId: string, ttft: Span, mode: string): void {
     const spans = this.#spans.get(turnId) ?? [];
     this.#spans.delete(turnId);
-    const { conversationId, turn } = ttft.args;
-    const served = `${mode} ${turn}`;
-    // An audit serves a turn again, which counts in no figure.
-    if (this.#served.get(conversationId) === served) return;
-    this.#served.set(conversationId, served);
+    const { conversationId, turn, served } = ttft.args;
+    // As an audit does; it counts in no figure.
+    if (served === SERVED_AGAIN.served) return;
+    this.#conversations.add(conversationId);
     if (this.#wanted === true || turn === this.#wanted) this.#latest = { turnId, spans, ttft, mode };
   }
 }

@@ -77,7 +77,7 @@ export interface RawSpan {
   /**
    * Arguments, by span name: transferId, chunk and bytes for a transfer's stages; bytes, blocks, descriptors, tokens and
    * outcome for a transfer; step and rows for a forward; freeBlocks and heldBlocks for a collect; conversationId, turn and
-   * tokens for a turn.
+   * tokens for a turn, and SERVED_AGAIN if it was taken back before.
    */
   args: Readonly<Record<string, number | string>>;
 }
@@ -86,6 +86,9 @@ export interface Span extends RawSpan {
   /** The turns that the work was for: several for a batch, none if no turn asked for it. */
   turns: readonly OfTurn[];
 }
+
+/** Argument of a turn's own spans if the turn was served before and taken back, as an audit does. */
+export const SERVED_AGAIN = { served: 'again' } as const;
 
 export type SpanSink = (span: RawSpan) => void;
 

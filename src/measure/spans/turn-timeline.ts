@@ -1,6 +1,6 @@
 /** The spans of one turn in a report: the turn that pulled the most (or the last one), until shortly after its first token. */
 import { z } from 'zod';
-import { laneName, type Span } from './spans.ts';
+import { laneName, SERVED_AGAIN, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
 import { turnKey } from './turn-key.ts';
 
@@ -56,8 +56,8 @@ export class TimelineKeeper {
       if (span.name === 'ttft') {
         const { conversationId, turn } = span.args;
         const key = turnKey({ conversation_id: String(conversationId), turn: Number(turn) });
-        // An audit serves a turn again, before turnEnded(): its spans are not those of the report's figures.
-        if (!this.#ended.has(key)) this.#ended.set(key, { turnId, spans, ttft: span });
+        // What an audit serves again comes before turnEnded(), and is not what the report's figures are of.
+        if (span.args.served !== SERVED_AGAIN.served) this.#ended.set(key, { turnId, spans, ttft: span });
         this.#underWay.delete(turnId);
         forgetOldest(this.#ended);
       } else {
