@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ConfigError } from '../errors.ts';
 import { didYouMean, wantedBy } from './fields.ts';
+import { shownJson } from './shown.ts';
 
 /** `where` names a place in the parameters for messages. Throws ConfigError for the first thing that is wrong. */
 export function parseParameters<Schema extends z.ZodType>(
@@ -24,7 +25,9 @@ export function parseParameters<Schema extends z.ZodType>(
     parameters,
   );
   const wanted = [issue, ...alternatives].map(wantedBy).join(' or ').replaceAll(' or wanted ', ' or ');
-  throw new ConfigError(`${where(issue.path)} is ${shown(found)}: ${wanted}`);
+  throw new ConfigError(
+    `${where(issue.path)} is ${found === undefined ? 'not given' : shownJson(found)}: ${wanted}`,
+  );
 }
 
 type Issue = z.core.$ZodIssue;
@@ -37,11 +40,6 @@ function reasons(issues: readonly Issue[]): Issue[] {
   const all = issue.errors.flatMap((errors) => reasons(errors));
   const ofTheKind = all.find(({ code, path }) => path.length > 0 || code !== 'invalid_type');
   return (ofTheKind ? [ofTheKind] : all).map((each) => ({ ...each, path: [...issue.path, ...each.path] }));
-}
-
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'not given';
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }
 
 function takes(shape: z.ZodObject['shape']): string {

@@ -18,6 +18,7 @@ import {
   runKeys,
   SECRET_KEYS,
 } from './run-schema.ts';
+import { shownJson } from './shown.ts';
 import { keepsKv } from './store.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
@@ -256,7 +257,7 @@ function leaveOut(key: string, fallbacks: Fallbacks): string {
 }
 
 function shown(value: unknown): string {
-  if (value === undefined) return 'missing';
-  const text = typeof value === 'string' ? `'${value}'` : (JSON.stringify(value) ?? String(value));
+  if (typeof value !== 'string') return shownJson(value);
+  const text = `'${value}'`;
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }

@@ -47,6 +47,9 @@ export function formatBytes(bytes: number): string {
 /** A share as a percentage; 1 is 100%. */
 export const formatPercent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
+/** Coefficient of determination; one that rounds to zero has no sign. */
+export const formatR2 = (r2: number): string => `R² ${(Number(r2.toFixed(3)) || 0).toFixed(3)}`;
+
 /** '4.12 [3.90, 4.31]', or only the value if its interval is unknown. `ends` formats the interval. */
 export function formatInterval(
   { value, low, high }: { value: number; low: number | null; high: number | null },

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { didYouMean } from '../config/fields.ts';
+import { shownJson } from '../config/shown.ts';
 import { ConfigError } from '../errors.ts';
 import { sum } from '../sum.ts';
 import { type Distribution, describeDistribution, distributionSchema, sample } from './distributions.ts';
@@ -72,9 +73,7 @@ function firstIssue(error: z.ZodError, json: unknown, location: string): string 
     (value, key) => (Object(value) === value ? (value as Record<PropertyKey, unknown>)[key] : undefined),
     json,
   );
-  const text = JSON.stringify(found);
-  const shown = text === undefined ? 'missing' : text.length <= 60 ? text : `${text.slice(0, 57)}...`;
-  return `${location}: ${place === '' ? 'it' : place} is ${shown}: wanted ${issue.message}`;
+  return `${location}: ${place === '' ? 'it' : place} is ${shownJson(found)}: wanted ${issue.message}`;
 }
 
 /** The keys that are allowed at each place; every other place has a distribution. */

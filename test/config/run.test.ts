@@ -147,6 +147,11 @@ describe('parseRunConfig refuses with one sentence', () => {
     expect(message(input)).toBe(expected);
   });
 
+  test('a value that is nested deeper than JSON can be written', () => {
+    const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+    expect(message(deep)).toMatch(/^the configuration is nested very deep: wanted an object of settings/);
+  });
+
   test('an unknown or invalid field of kvTransferConfig, at either depth', () => {
     expect(message({ kvTransferConfig: { kv_conector: 'x' } })).toMatch(
       /unknown field 'kv_conector'.*did you mean kv_connector\?/,

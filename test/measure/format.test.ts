@@ -7,6 +7,7 @@ import {
   formatMb,
   formatMs,
   formatParameters,
+  formatR2,
   formatSeconds,
 } from '../../src/measure/format.ts';
 
@@ -54,5 +55,14 @@ it('a value that is rounded up to the next step gets the decimals and unit of th
   expect([999_400, 999_600, 1e6, 999_960_000, 1e9].map(formatParameters)).toEqual([
     ...['999 k', '1.0 M', '1.0 M'],
     ...['1.00 B', '1.00 B'],
+  ]);
+});
+
+it('formatR2 shows three decimals, and no negative zero', () => {
+  expect([0.9996, 0.5, -0.0004, -0.0006].map(formatR2)).toEqual([
+    'R² 1.000',
+    'R² 0.500',
+    'R² 0.000',
+    'R² -0.001',
   ]);
 });

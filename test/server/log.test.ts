@@ -39,3 +39,15 @@ test('a path is logged as it was sent, so that it cannot look like other fields 
   expect(lines).toHaveLength(1);
   expect(lines[0]).toMatch(/router GET \/v1\/models\/x%20200%201%20ms%E2%80%AE%0A 404 /);
 });
+
+test('a request id with spaces is quoted, so that it cannot look like other fields', async () => {
+  const lines: string[] = [];
+  const log = createLog('text', (line) => lines.push(line));
+  const app = stubApp(new StubService(), { log });
+  await app.request('/v1/models', { headers: { 'X-Request-Id': 'a ended: length, 9 "x"' } });
+  await app.request('/v1/models', { headers: { 'X-Request-Id': 'a-1' } });
+  log.ended('router', { ...record(0), requestId: 'b 200' });
+  expect(lines[0]).toMatch(/ GET \/v1\/models 200 [\d.]+ ms "a ended: length, 9 \\"x\\""$/);
+  expect(lines[1]).toMatch(/ ms a-1$/);
+  expect(lines[2]).toContain('router "b 200" ended: length');
+});

@@ -9,6 +9,7 @@ import {
   formatInterval,
   formatMs,
   formatPercent,
+  formatR2,
   plural,
 } from '../../measure/format.ts';
 import { left, right, type Verdict } from '../../report/document.ts';
@@ -63,7 +64,7 @@ export function costRows(profile: CostProfile): [string, string][] {
     ['a turn', `${formatMs(prefill.fixed_ms)} ms in addition (handover to D, D's first step)`],
     [
       'fit',
-      `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${formatPercent(fit.transfer_median_error)}`,
+      `TTFT: ${formatR2(fit.ttft_r2)}, median error ${formatPercent(fit.ttft_median_error)}; transfer: ${formatR2(fit.transfer_r2)}, ${formatPercent(fit.transfer_median_error)}`,
     ],
   ];
 }
@@ -120,7 +121,7 @@ const COMPARED = 60;
 export function doubtOf(profile: CostProfile): Verdict | null {
   const { fit } = profile;
   if (fit.ttft_r2 >= LEAST_EXPLAINED) return null;
-  const how = `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}`;
+  const how = `TTFT: ${formatR2(fit.ttft_r2)}, median error ${formatPercent(fit.ttft_median_error)}`;
   const lengths = [...new Set(logGrid(fit.least_tokens, fit.most_tokens, COMPARED))];
   const near = lengths.filter((tokens) => {
     const { pullMs, recomputeMs } = predictTtft(profile, tokens, COMPUTED_TOKENS);

@@ -3,6 +3,7 @@
  * does not support are rejected (refused-fields.ts).
  */
 import { z } from 'zod';
+import { shownJson } from '../../config/shown.ts';
 import { hasHalfPair } from '../../engine/request.ts';
 import { HttpError } from '../http/http-error.ts';
 import { conversationIdText, idText } from '../http/ids.ts';
@@ -141,12 +142,12 @@ export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output
   if (result.success) return result.data;
   const issue = deepest(result.error.issues[0]!);
   const field = issue.path.map(String).join('.');
-  if (field === '') throw new HttpError(400, `the body is ${shown(body)}: wanted ${issue.message}`);
+  if (field === '') throw new HttpError(400, `the body is ${shownJson(body)}: wanted ${issue.message}`);
   const found = issue.path.reduce<unknown>(
     (value, key) => (value as Record<PropertyKey, unknown> | null | undefined)?.[key],
     body,
   );
-  throw new HttpError(400, `${field} is ${shown(found)}: wanted ${issue.message}`, field);
+  throw new HttpError(400, `${field} is ${shownJson(found)}: wanted ${issue.message}`, field);
 }
 
 /** If no member of a union matches: the error of the member that got deepest into the value, if any got inside it. */
@@ -155,11 +156,4 @@ function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   const inner = issue.errors.flat().sort((a, b) => b.path.length - a.path.length)[0];
   if (!inner || inner.path.length === 0) return issue;
   return deepest({ ...inner, path: [...issue.path, ...inner.path] });
-}
-
-function shown(value: unknown): string {
-  if (value === undefined) return 'missing';
-  // 1e999 parses as Infinity, which JSON.stringify would write as null.
-  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? String(value));
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }

@@ -38,7 +38,7 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
     access(line) {
       const { port, method, path, status, ms, requestId } = line;
       const fields = { event: 'request', port, method, path, status, ms: round(ms), request_id: requestId };
-      out('info', fields, () => `${port} ${method} ${path} ${status} ${round(ms)} ms ${requestId}`);
+      out('info', fields, () => `${port} ${method} ${path} ${status} ${round(ms)} ms ${shownId(requestId)}`);
     },
     ended(port, record) {
       const { requestId, reason, prompt, storedTokens, outputTokens, latencyMs, firstTokenMs } = record;
@@ -60,7 +60,7 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
         const tokens = prompt
           ? `${plural(prompt.promptTokens, 'prompt token')} (${prompt.localHitTokens} hit, ${pulledTokens} pulled${storedTokens > 0 ? `, ${storedTokens} from the store` : ''}), `
           : '';
-        return `${port} ${requestId} ended: ${reason}, ${tokens}${outputTokens} generated, ${round(latencyMs)} ms`;
+        return `${port} ${shownId(requestId)} ended: ${reason}, ${tokens}${outputTokens} generated, ${round(latencyMs)} ms`;
       });
     },
     note: (message) => out('info', { event: 'note', message }, () => message),
@@ -73,6 +73,9 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
 }
 
 const round = (ms: number): number => Math.round(ms * 10) / 10;
+
+/** An id with spaces would read like further fields of the line. */
+const shownId = (id: string): string => (id.includes(' ') ? JSON.stringify(id) : id);
 
 /** Replaces control characters, so that text from a client cannot start a log line or move a terminal's cursor. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced

@@ -1,5 +1,6 @@
 /** The interface of trace formats, and what several of them share. */
 import { z } from 'zod';
+import { shownJson } from '../../../config/shown.ts';
 import type { TraceFormat } from '../../../config/trace-formats.ts';
 import { messageOf } from '../../../errors.ts';
 import type { TraceRequest } from '../types.ts';
@@ -61,7 +62,7 @@ export function parseObject<S extends z.ZodType>(
     return { bad: `it is not JSON (${messageOf(error)})` };
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json))
-    return { bad: `it is ${shown(json)}: wanted an object, one request a line` };
+    return { bad: `it is ${shownJson(json)}: wanted an object, one request a line` };
   const result = schema.safeParse(json);
   if (result.success) return { value: result.data };
   const { path, message } = result.error.issues[0]!;
@@ -69,18 +70,7 @@ export function parseObject<S extends z.ZodType>(
     (value, key) => (Object(value) as Record<PropertyKey, unknown>)[key],
     json,
   );
-  return { bad: `${path.map(String).join('.') || 'it'} is ${shown(found)}: wanted ${message}` };
-}
-
-function shown(found: unknown): string {
-  if (found === undefined) return 'missing';
-  try {
-    return JSON.stringify(found).slice(0, 40);
-  } catch (error) {
-    // JSON.parse takes deeper nesting than JSON.stringify.
-    if (error instanceof RangeError) return 'nested very deep';
-    throw error;
-  }
+  return { bad: `${path.map(String).join('.') || 'it'} is ${shownJson(found)}: wanted ${message}` };
 }
 
 /** What is wrong with the number of ids; null: nothing. */
