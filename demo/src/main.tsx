@@ -11,6 +11,7 @@ import { SettingsDrawer } from './panels/settings-drawer.tsx';
 import { TimeBar } from './panels/time-bar.tsx';
 import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
+import { watchCode } from './session/fetch-code.ts';
 import { createSession } from './session/session.ts';
 import { watchShown } from './session/shown.ts';
 import { App } from './views/app.tsx';
@@ -18,6 +19,7 @@ import { watchOpening } from './views/opening.ts';
 import { project, watchTheme } from './views/palette.ts';
 import { takeKeptTheme } from './views/theme.ts';
 
+watchCode();
 takeKeptTheme();
 watchTheme();
 watchShown();

@@ -18,6 +18,15 @@ export interface DeviceNeeds {
   arithmetic?: Arithmetic;
 }
 
+/** What to do without an adapter. */
+function adviceFor(backend: string): string {
+  if (backend === 'vulkan') return 'install a Vulkan driver, or use --adapter swiftshader (Linux x64)';
+  // A page starts engines only after it was given an adapter (demo/src/session/support.ts).
+  if (backend === 'webgpu')
+    return 'the browser gives this page no GPU any more, as after a crash of the GPU: reload the page, or restart the browser';
+  return 'check that this machine has a GPU, and that its driver is up to date';
+}
+
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 
 /** Other limits stay at their defaults: kernels use at most 8 storage buffers and the default workgroup storage. */
@@ -67,11 +76,7 @@ export class GpuDevice {
   ): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
-      throw new AdapterError(
-        backend === 'vulkan'
-          ? 'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)'
-          : 'WebGPU found no adapter: check that this machine has a GPU, and that its driver is up to date',
-      );
+      throw new AdapterError(`WebGPU found no adapter: ${adviceFor(backend)}`);
     }
     const { bufferBytes, subgroups = true, arithmetic = 'f32' } = needs;
     const described = describeAdapter(adapter, backend);

@@ -6,13 +6,18 @@ import { polls } from './browser/polling.ts';
 import { GOODBYE, type WorkerStart } from './browser/worker.ts';
 import type { EngineThread, Platform } from './types.ts';
 
+/** Only a script that was not loaded is reported without a message. */
+export const SCRIPT_LOST = 'its script could not be loaded: reload the page';
+
 /**
  * `models`: the files of every model that is not a preset, by name. The map is read when an engine starts, so fill it
- * before. `shaders`: WGSL by name, for threads that run engines; the page itself needs none.
+ * before. `shaders`: WGSL by name, for threads that run engines; the page itself needs none. `onLost`: a thread's script
+ * could not be loaded.
  */
 export function browserPlatform(
   models: ReadonlyMap<string, ModelFiles>,
   shaders: ReadonlyMap<string, string> = new Map(),
+  onLost: () => void = () => {},
 ): Platform {
   return {
     name: 'browser',
@@ -47,7 +52,7 @@ export function browserPlatform(
         type: 'module',
         name,
       });
-      return threadOf(worker, { models });
+      return threadOf(worker, { models }, onLost);
     },
 
     async startStoreThread() {
@@ -55,13 +60,13 @@ export function browserPlatform(
         type: 'module',
         name: 'store',
       });
-      return threadOf(worker, {});
+      return threadOf(worker, {}, onLost);
     },
   };
 }
 
 /** `start`: fields of the worker's first message, in addition to its port. */
-function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
+function threadOf(worker: Worker, start: Partial<WorkerStart>, onLost: () => void): EngineThread {
   const { port1, port2 } = new MessageChannel();
   worker.postMessage({ ...start, port: port2 }, [port2]);
   return {
@@ -80,7 +85,10 @@ function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
         worker.terminate();
         end(reason);
       };
-      worker.addEventListener('error', (event) => fail(event.message || 'its script could not be loaded'));
+      worker.addEventListener('error', ({ message }) => {
+        if (!message) onLost();
+        fail(message || SCRIPT_LOST);
+      });
       worker.addEventListener('messageerror', () => fail('a message to it could not be read'));
       worker.addEventListener('message', (event) => {
         if (event.data === GOODBYE) end('it was closed');

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
-import { ask, openPage, openSettings, readState, servePage, untilReady } from './page.ts';
+import { ask, openPage, openSettings, readState, servePage, until, untilReady } from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
@@ -26,4 +26,34 @@ test('code that cannot be fetched is reported in words, with a button that reloa
   await untilReady(page);
   await openSettings(page);
   await page.getByLabel('Recompute threshold, tokens').waitFor();
+});
+
+test('an engine whose script is gone says so, with the same button', async () => {
+  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&maxTokens=8&speed=live`);
+  onTestFinished(() => page.context().close());
+  await untilReady(page);
+  // A newer version of the page has replaced the files.
+  await page.route('**/assets/*', (route) => route.fulfill({ status: 404 }));
+  await page.evaluate('kvferry.actions.configure({ decode: 2 })');
+  const reload = page.getByRole('button', { name: 'Reload the page' });
+  await reload.waitFor();
+  expect((await readState(page)).notes.at(-1)).toBe(
+    'engine decode-1 ended: its script could not be loaded: reload the page',
+  );
+  expect((await ask(page, 'Hello')).error).toBeNull();
+});
+
+test('code of fleets and of engines that is gone is reported in words', async () => {
+  const { page } = await openPage(browser(), `${served().url}#view=fleet`);
+  onTestFinished(() => page.context().close());
+  await page.waitForFunction('globalThis.kvferryFleet?.look.value');
+  await page.route('**/assets/*', (route) => route.fulfill({ status: 404 }));
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
+  await page.getByRole('button', { name: 'Reload the page' }).waitFor();
+  await page.getByText('The comparison stopped: its script could not be loaded: reload the page.').waitFor();
+  await page.getByRole('button', { name: 'To P and D' }).click();
+  await until(page, "state.status.value.phase === 'failed'");
+  expect((await readState(page)).status.message).toBe(
+    'The code for this could not be fetched: reload the page, and do it again.',
+  );
 });

@@ -125,3 +125,13 @@ it('a device opened without subgroups neither requests nor reports them', async 
   expect(gpu.device.features.has('subgroups')).toBe(false);
   gpu.destroy();
 });
+
+it.each([
+  ['vulkan', 'install a Vulkan driver'],
+  ['metal', 'check that this machine has a GPU'],
+  ['webgpu', 'reload the page, or restart the browser'],
+])('without an adapter on %s, it says what to do: %s', async (backend, advice) => {
+  const opened = GpuDevice.open({ requestAdapter: async () => null } as GPU, { bufferBytes: 0 }, backend);
+  await expect(opened).rejects.toThrow(AdapterError);
+  await expect(opened).rejects.toThrow(advice);
+});

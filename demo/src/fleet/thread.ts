@@ -1,5 +1,7 @@
 /** The page's side of the thread that simulates fleets. */
+import { SCRIPT_LOST } from '../../../src/platform/browser.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
+import { loseCode } from '../session/fetch-code.ts';
 
 export interface FleetThread {
   order(order: LiveOrder): void;
@@ -23,7 +25,8 @@ export function startThread(heard: (news: LiveNews) => void, failed: (why: strin
   });
   worker.addEventListener('error', (event) => {
     event.preventDefault();
-    broke(event.message || 'its script could not be loaded');
+    if (!event.message) loseCode();
+    broke(event.message || SCRIPT_LOST);
   });
   worker.addEventListener('messageerror', () => broke('one of its messages could not be read'));
   return { order: (order) => worker.postMessage(order), end };

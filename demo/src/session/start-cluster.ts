@@ -7,6 +7,7 @@ import { loadArchitecture } from '../../../src/model/load.ts';
 import type { ModelFiles } from '../../../src/platform/browser/blobs.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import type { FileSource } from '../../../src/platform/types.ts';
+import { loseCode } from './fetch-code.ts';
 
 export interface StartOptions {
   /** The model's files; null: a preset. */
@@ -33,7 +34,7 @@ export async function startCluster(
     ...pool,
     numBlocks: Math.max(pool.numBlocks, leastBlocks),
   });
-  return EngineCluster.start(browserPlatform(models), {
+  return EngineCluster.start(browserPlatform(models, new Map(), loseCode), {
     ...options,
     prefill: roomy(options.prefill),
     decode: roomy(options.decode),

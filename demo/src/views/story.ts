@@ -39,7 +39,7 @@ export function tell(given: StoryFacts): Story {
       tone: 'bad',
       headline: 'This page cannot continue',
       // What to do comes first: a long reason is cut off here, and the banner has all of it.
-      detail: `Press Reset to try again, or choose another model in the settings. The reason: ${plainly(status.message).replace(/\.$/, '')}.`,
+      detail: `Press Reset to try again, choose another model in the settings, or reload the page. The reason: ${plainly(status.message).replace(/\.$/, '')}.`,
     };
   const measured = stallStory(facts) ?? raceStory(facts);
   if (measured) return measured;

@@ -39,3 +39,20 @@ test.each([
   expect(worker.ended).toBe(terminated);
   thread.port.close();
 });
+
+test('a script that was not loaded ends its thread, and the page hears of it', async () => {
+  vi.stubGlobal('Worker', FakeWorker);
+  let lost = 0;
+  const platform = browserPlatform(new Map(), new Map(), () => lost++);
+  const told: string[] = [];
+  for (const start of [platform.startEngineThread, platform.startStoreThread]) {
+    const thread = await start('decode-0');
+    thread.onExit((why) => told.push(why));
+    const worker = FakeWorker.made.at(-1)!;
+    worker.dispatchEvent(new Event('error'));
+    expect(worker.ended).toBe(1);
+    thread.port.close();
+  }
+  expect(told).toEqual(Array(2).fill('its script could not be loaded: reload the page'));
+  expect(lost).toBe(2);
+});

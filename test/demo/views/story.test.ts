@@ -231,7 +231,7 @@ describe('the headline', () => {
     expect(told([failed])).toMatchObject({
       tone: 'bad',
       detail:
-        'Press Reset to try again, or choose another model in the settings. The reason: The server is away.',
+        'Press Reset to try again, choose another model in the settings, or reload the page. The reason: The server is away.',
     });
   });
 
