@@ -96,8 +96,8 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
     <ol class="lesson-task" data-seen={seen.value}>
       <li class="lesson-part">
         <h3>Predict</h3>
-        <p>{task.predict.ask}</p>
-        <ul class="lesson-choices" aria-label="Your prediction">
+        <p translate>{task.predict.ask}</p>
+        <ul class="lesson-choices" translate aria-label="Your prediction">
           {task.predict.choices.map((choice, i) => (
             <li key={choice}>
               <button
@@ -119,6 +119,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
         <button
           type="button"
           class="primary lesson-run"
+          translate
           disabled={!ready || running.value || predicted.value === null || (replayed && seen.value)}
           onClick={(event) => {
             ran.current = document.activeElement === event.currentTarget;
@@ -136,7 +137,9 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
         {seen.value ? (
           <>
             <Told task={task} progress={progress} />
-            <p class="lesson-see">{task.see}</p>
+            <p class="lesson-see" translate>
+              {task.see}
+            </p>
             {said.value.figures && <p class="lesson-figures">{said.value.figures}</p>}
             <button type="button" class="lesson-on" ref={goOn} onClick={onNext}>
               Continue

@@ -51,7 +51,9 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
         <p class="lesson-count">
           Lesson {lesson.number} of {lessons.length}
         </p>
-        <h2 class="lesson-title">{lesson.title}</h2>
+        <h2 class="lesson-title" translate>
+          {lesson.title}
+        </h2>
         <div class="lesson-buttons">
           {lesson.number > 1 && (
             <button type="button" class="quiet" onClick={() => go(lesson.number - 1)}>
@@ -137,7 +139,9 @@ function Steps({ lesson, session, go }: StepsProps) {
             </li>
           ))}
         </ol>
-        <p class="lesson-text">{lesson.text}</p>
+        <p class="lesson-text" translate>
+          {lesson.text}
+        </p>
         <p class="lesson-sets">
           {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
           {describeSettings(lesson)}.{' '}
@@ -177,7 +181,7 @@ const FIRST = '.lesson-task button:enabled, .lesson-question summary';
 
 function Question({ question, answer }: { question: string; answer: string }) {
   return (
-    <details class="lesson-question">
+    <details class="lesson-question" translate>
       <summary>{question}</summary>
       <p>{answer}</p>
     </details>

@@ -76,8 +76,12 @@ export function SwitchField(props: FieldProps & { value: boolean; onChange: (val
   return (
     <label class="field field-switch">
       <input type="checkbox" checked={value} onChange={(event) => onChange(event.currentTarget.checked)} />
-      <span class="field-label">{label}</span>
-      <span class="field-help">{help}</span>
+      <span class="field-label" translate>
+        {label}
+      </span>
+      <span class="field-help" translate>
+        {help}
+      </span>
     </label>
   );
 }
@@ -86,9 +90,14 @@ function Field({ label, help, children }: FieldProps & { children: ComponentChil
   return (
     // biome-ignore lint/a11y/noLabelWithoutControl: the control is the child
     <label class="field">
-      <span class="field-label">{label}</span>
+      <span class="field-label" translate>
+        {label}
+      </span>
       {children}
-      <span class="field-help">{help}</span>
+      {/* Another text is another element: see index.html. */}
+      <span key={help} class="field-help" translate>
+        {help}
+      </span>
     </label>
   );
 }
