@@ -97,12 +97,12 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
     return parsed.requested ? EXIT.good : EXIT.usage;
   }
   const { spec, args, settings, configFile } = parsed;
-  const { config, lists, files } = await readSettings(settings, configFile, deps, spec, args);
+  const { config, lists, explicit, files } = await readSettings(settings, configFile, deps, spec, args);
   // Checked before the work starts.
   await keepInputs(config, deps, files);
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   const given = unusualOptions(Object.keys(settings), config);
-  return spec.run(config, context, { args, lists, given, files });
+  return spec.run(config, context, { args, lists, given, explicit, files });
 }
 
 const isUsage = (error: unknown): boolean =>

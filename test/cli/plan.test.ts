@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
+import { planSpec } from '../../src/cli/commands/plan.ts';
 import type { CliDeps } from '../../src/cli/deps.ts';
 import { workOf } from '../../src/cli/simulate/thread-work.ts';
 import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
@@ -44,6 +45,14 @@ const small =
 const parsed = (text: string | undefined): PlanReport => planReportSchema.parse(JSON.parse(text!));
 
 describe('kvferry plan', () => {
+  it('tries thresholds divided like the lengths of the workload or trace', () => {
+    const tried = (given: Record<string, unknown>) => planSpec.defaults!(given, []).threshold;
+    expect(tried({})).toBe('64,1024');
+    expect(tried({ scale: '1/16' })).toBe('4,64');
+    expect(tried({ trace: 't.jsonl' })).toBe('64,1024');
+    expect(tried({ trace: 't.jsonl', traceScale: '1/32' })).toBe('2,32');
+  });
+
   it('finds a fleet, states its certainty and cost model, and writes the same bytes for a seed', async () => {
     const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out it's.json`;
     const { code, world } = await kvferry(argv);

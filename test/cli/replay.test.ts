@@ -38,6 +38,28 @@ describe('kvferry replay', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
+  it('divides the default threshold like the lengths, and keeps one that is given, even if it is the default', async () => {
+    const files = {
+      'settings.json': '{"threshold": 64}',
+      'azure.csv': 'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,100,10\n',
+    };
+    const json = '{"kv_connector_extra_config":{"kv_recompute_threshold":64}}';
+    const thresholdOf = async (...args: string[]) => {
+      const { world } = await replay([...args, '--json', 'r.json'], files);
+      const [note] = /The threshold is [^.]*\./.exec(world.out().replace(/\s+/g, ' ')) ?? [];
+      return [JSON.parse(world.files.get('r.json')!).modes.bidirectional.threshold, note];
+    };
+    expect(await thresholdOf('t.jsonl')).toEqual([2, 'The threshold is divided likewise: 2 tokens.']);
+    expect(await thresholdOf('t.jsonl', '--trace-scale', '1/64')).toEqual([
+      1,
+      'The threshold is divided likewise: 1 token.',
+    ]);
+    expect(await thresholdOf('azure.csv')).toEqual([64, undefined]);
+    expect(await thresholdOf('t.jsonl', '--threshold', '64')).toEqual([64, undefined]);
+    expect(await thresholdOf('t.jsonl', '--config', 'settings.json')).toEqual([64, undefined]);
+    expect(await thresholdOf('t.jsonl', '--kv-transfer-config', json)).toEqual([64, undefined]);
+  });
+
   it('says that nothing could be pulled if every conversation has one turn, and advises nothing', async () => {
     const { world } = await replay(['one.jsonl'], { 'one.jsonl': row(0, [0, 1]) + row(8, [2, 3]) });
     const out = world.out().replace(/\s+/g, ' ');

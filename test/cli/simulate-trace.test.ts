@@ -63,6 +63,24 @@ describe('kvferry simulate --trace', () => {
     expect((await run()).world.files.get('r.json')).toBe(world.files.get('r.json'));
   });
 
+  it('divides the default threshold like the lengths, so that as much is pulled as of the whole trace', async () => {
+    const bidirectional = async (...args: string[]) => {
+      const { report } = await simulate(['t.jsonl', ...args, '--no-prefix-caching', '--json', 'r.json']);
+      const { threshold, pulled_tokens } = report!.arms.find(({ label }) => label === 'bidirectional')!;
+      return { threshold, pulled: pulled_tokens, asked: report!.workload.asked };
+    };
+    const scaled = ['--trace-scale', '1/32'];
+    expect(await bidirectional()).toMatchObject({ threshold: 64, pulled: 32 * 48 - 1 });
+    const pulling = await bidirectional(...scaled);
+    expect(pulling).toMatchObject({ threshold: 2, pulled: 48 - 1 });
+    expect(pulling.asked).toMatch(
+      /arrivals are as in the trace\. The threshold is divided likewise: 2 tokens$/,
+    );
+    const given = await bidirectional(...scaled, '--threshold', '64');
+    expect(given).toMatchObject({ threshold: 64, pulled: 0 });
+    expect(given.asked).not.toContain('threshold');
+  });
+
   it('says that the arrivals of a trace without times are drawn, and how', async () => {
     const { world } = await simulate(['c.json', '--conversation-rate', '3', '--think-time', '2s']);
     const out = world.out().replaceAll('\n', ' ');

@@ -28,7 +28,7 @@ import type { PlanWorkload } from '../plan/workload.ts';
 import { MODELLED_NOTES } from '../simulate/help-notes.ts';
 import { kvOf } from '../simulate/plan.ts';
 
-/** Default size of an engine's pool in tokens of every KV cache group: 16384 blocks of 16, as in Dynamo's mocker. */
+/** Default size of an engine's pool in tokens of every KV cache group: DEFAULT_BLOCKS of vLLM's 16 tokens. */
 const POOL_TOKENS = 262_144;
 
 const THRESHOLDS = [64, 1024];
@@ -68,7 +68,7 @@ export const planSpec: CommandSpec = {
       experiments: ['prefix-caching'],
       mode: ['bidirectional', 'unidirectional'],
       routing: ['round-robin', 'least-request', 'prefix-cache', 'llm-d', 'dynamo'],
-      threshold: thresholdsAt(given.scale).join(),
+      threshold: thresholdsAt(given.trace === undefined ? given.scale : given.traceScale).join(),
       blockSize: 128,
     };
   },
@@ -76,7 +76,7 @@ export const planSpec: CommandSpec = {
     model: 'tiny',
     mode: 'bidirectional, unidirectional',
     routing: 'round-robin, least-request, prefix-cache, llm-d, dynamo',
-    threshold: '64, 1024, divided by --scale',
+    threshold: '64, 1024, divided by --scale or --trace-scale',
     blockSize: '128, which simulates faster',
     jobs: 'the number of processors',
     pBlocks: 'room for 262144 tokens',

@@ -4,6 +4,7 @@ import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
+import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { planReplay, type ReplayedTrace, replayTrace, traceTotals } from '../../lab/replay/replay.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
 import { ownChecksPass } from '../../report/checks.ts';
@@ -55,6 +56,7 @@ export const replaySpec: CommandSpec = {
     model: 'tiny',
     mode: 'unidirectional, bidirectional; with several policies bidirectional',
     traceScale: 'a trace block becomes one of --block-size',
+    threshold: '64, divided like the lengths of the trace',
     rounds: '1',
   },
   examples: [
@@ -65,19 +67,22 @@ export const replaySpec: CommandSpec = {
 };
 
 async function replay(
-  config: RunConfig,
+  settings: RunConfig,
   context: CommandContext,
-  { given }: CommandInput,
+  { given, explicit }: CommandInput,
 ): Promise<ExitCode> {
   const { deps, signal } = context;
   const begunMs = deps.now();
-  if (config.trace === null) throw noTrace();
-  refuseUnused(given, unusedByReplay(config));
-  const architecture = await deps.backend.architecture(config.model);
-  const outputs = await prepareOutputs(config, 'bench', architecture.name, deps);
+  if (settings.trace === null) throw noTrace();
+  refuseUnused(given, unusedByReplay(settings));
+  const architecture = await deps.backend.architecture(settings.model);
+  const outputs = await prepareOutputs(settings, 'bench', architecture.name, deps);
   const progress = createProgress(deps);
-  const maxModelLen = config.maxModelLen ?? architecture.maxModelLen;
-  const { trace, skippedLines } = await reopenable(config, maxModelLen, context, given);
+  const maxModelLen = settings.maxModelLen ?? architecture.maxModelLen;
+  const { trace, skippedLines } = await reopenable(settings, maxModelLen, context, given);
+  const config = explicit.has('threshold')
+    ? settings
+    : { ...settings, threshold: scaledThreshold(trace.scale.lengthDivisor) };
   const totals = await traceTotals(trace);
   progress.line(
     `${trace.source}: ${plural(totals.requests, 'request')} in ${plural(totals.conversations, 'conversation')}, over ${formatSeconds(totals.lastMs)} at least`,

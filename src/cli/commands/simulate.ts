@@ -14,7 +14,7 @@ import type { SimulationWorld } from '../../simulate/run.ts';
 import { sumOf } from '../../sum.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
-import { benchDefaults, checkBench } from '../multiturn/settings.ts';
+import { benchDefaults, checkBench, scaledLike } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
@@ -70,9 +70,9 @@ export const simulateSpec: CommandSpec = {
   argument: 'inputFile',
   defaults(given) {
     const { budget: _budget, ...rest } = benchDefaults({ ...given, paths: undefined });
-    // A trace is served unscaled, with vLLM's threshold.
     const { mode, model } = rest;
-    if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
+    if (given.trace !== undefined)
+      return { mode, model, experiments: ['prefix-caching'], ...scaledLike(given.traceScale) };
     return given.prefixCaching === undefined ? { ...rest, experiments: ['prefix-caching'] } : rest;
   },
   defaultNotes: {
@@ -81,7 +81,7 @@ export const simulateSpec: CommandSpec = {
     experiments: 'prefix-caching',
     pBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
-    threshold: '64, divided by --scale',
+    threshold: '64, divided by --scale or --trace-scale',
     rounds: '5; only with --validate',
     costProfile: 'derived from --costs',
     autoscale: 'the number of engines stays as it is',

@@ -38,11 +38,13 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
 /** Defaults from the preset and the scale: the published number of clients, and a threshold divided like the lengths. */
 export function workloadDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { preset, scale } = given;
+  return { ...(preset === 'pr32553' && clientsOf(given)), ...scaledLike(scale) };
+}
+
+/** The default threshold at a scale, if there is one. */
+export function scaledLike(scale: unknown): { threshold?: number } {
   const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
-  return {
-    ...(preset === 'pr32553' && clientsOf(given)),
-    ...(divisor !== null && { threshold: scaledThreshold(divisor) }),
-  };
+  return divisor === null ? {} : { threshold: scaledThreshold(divisor) };
 }
 
 /** The published clients; with more clients, each has one conversation. */

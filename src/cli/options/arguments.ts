@@ -30,6 +30,8 @@ export interface CommandInput {
   lists: Lists;
   /** Options on the command line that differ from their defaults. */
   given: ReadonlySet<RunKey>;
+  /** Settings that the user gave in any way, also with their default values: options, a config file, vLLM's JSON. */
+  explicit: ReadonlySet<string>;
   /** Files from which settings were read: --config, --fleet and the like. */
   files: readonly string[];
 }

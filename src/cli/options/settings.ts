@@ -17,7 +17,7 @@ import type { CommandSpec, Lists } from './arguments.ts';
 /**
  * `lists` names settings that accept several values: the configuration gets the first of each, the returned lists get all,
  * each checked like a single value. Throws ConfigError; its message names a setting as the user wrote it: `--threshold`,
- * or `'threshold' in FILE`. `files`: those that were read.
+ * or `'threshold' in FILE`. `explicit`: as in CommandInput. `files`: those that were read.
  */
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
@@ -25,7 +25,7 @@ export async function readSettings(
   deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
   { lists: keys = [], defaults, defaultNotes }: Pick<CommandSpec, 'lists' | 'defaults' | 'defaultNotes'>,
   args: readonly string[] = [],
-): Promise<{ config: RunConfig; lists: Lists; files: readonly string[] }> {
+): Promise<{ config: RunConfig; lists: Lists; explicit: ReadonlySet<string>; files: readonly string[] }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
     Object.hasOwn(fromFile, key) && !Object.hasOwn(options, key)
@@ -57,7 +57,8 @@ export async function readSettings(
   }
   const config = parseWith(null, null);
   for (const key of inJson) if (keys.includes(key)) lists[key] ??= [config[key]];
-  return { config, lists, files: configFile === null ? files : [configFile, ...files] };
+  const keysGiven = new Set([...Object.keys(explicit), ...inJson]);
+  return { config, lists, explicit: keysGiven, files: configFile === null ? files : [configFile, ...files] };
 }
 
 const inWords = (values: Readonly<Record<string, unknown>>): Record<string, string> =>

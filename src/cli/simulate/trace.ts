@@ -2,7 +2,7 @@
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
-import { planReplay, traceTotals } from '../../lab/replay/replay.ts';
+import { planReplay, thresholdNotes, traceTotals } from '../../lab/replay/replay.ts';
 import type { Architecture } from '../../model/types.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
@@ -50,16 +50,20 @@ export async function planTrace(
     tokens: new TraceTokens(architecture.vocabSize, config.seed),
   } as const;
   const skipped = bad.describe();
+  const described = [
+    describeScale(scale, drawn, config.limit),
+    ...thresholdNotes(config, scale),
+    ...(skipped ? [skipped] : []),
+  ];
   return {
     planned: plannedOf(options, [plan], load, {
       costs,
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
-      asked:
-        `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${describeScale(scale, drawn, config.limit)}${skipped ? ` ${skipped}` : ''}`.replace(
-          /\.$/,
-          '',
-        ),
+      asked: `at ${drawn ? 'drawn times' : "the trace's arrival times"}. ${described.join(' ')}`.replace(
+        /\.$/,
+        '',
+      ),
       closedLoop: false,
     }),
     workload: {

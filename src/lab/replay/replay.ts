@@ -11,7 +11,13 @@ import { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { DrawnArrivals, TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
-import { type ExperimentPlan, modeArm, policyArms, TITLES } from '../multiturn/experiments.ts';
+import {
+  type ExperimentPlan,
+  modeArm,
+  policyArms,
+  scaledThreshold,
+  TITLES,
+} from '../multiturn/experiments.ts';
 import { makeBenchReport, persistenceNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import { ServedRounds } from '../multiturn/served-rounds.ts';
@@ -86,6 +92,18 @@ export function planReplay(
   };
 }
 
+/** That the default threshold was divided too; empty if no mode pulls by it. */
+export const thresholdNotes = (
+  { mode, pullPolicy, threshold }: RunConfig,
+  { lengthDivisor }: TraceScale,
+): string[] =>
+  lengthDivisor > 1 &&
+  mode.includes('bidirectional') &&
+  pullPolicy === 'threshold' &&
+  threshold === scaledThreshold(lengthDivisor)
+    ? [`The threshold is divided likewise: ${plural(threshold, 'token')}.`]
+    : [];
+
 export interface Replay {
   config: RunConfig;
   trace: ReplayedTrace;
@@ -111,7 +129,11 @@ export async function replayTrace(
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
   const served = new ServedRounds(plan.arms, watcher);
-  const notes = [describeScale(trace.scale, trace.drawn, config.limit), ...persistenceNotes(config, [plan])];
+  const notes = [
+    describeScale(trace.scale, trace.drawn, config.limit),
+    ...thresholdNotes(config, trace.scale),
+    ...persistenceNotes(config, [plan]),
+  ];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });
