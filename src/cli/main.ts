@@ -2,6 +2,7 @@
 import { useCompileCache } from '../platform/node/compile-cache.ts';
 /** The program: runs main() in a real process. */
 import { fileCallHangs } from '../platform/node/hanging.ts';
+import { keepFreedMemory } from '../platform/node/malloc.ts';
 import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
 import { nodeTooOld } from '../platform/node/version.ts';
@@ -13,6 +14,7 @@ if (tooOld !== null) {
   process.stderr.write(`kvferry: ${tooOld}\n`);
   process.exit(1);
 }
+keepFreedMemory();
 const args = process.argv.slice(2);
 beginPreload(args);
 useCompileCache();

@@ -55,6 +55,10 @@ export class TurnSpans {
     const turn = this.#turns.get(turnId);
     if (!turn) return;
     turn.served = null;
+    if (!this.hasListeners) {
+      this.#forget(turnId);
+      return;
+    }
     this.#ended.push(turnId);
     if (this.#ended.length > MOST_ENDED) this.#forget(this.#ended.shift()!);
   }

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { formatInterval, formatMs } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
+import { keepFreedMemory } from '../../platform/node/malloc.ts';
 import { checkWritable } from '../node/user-files.ts';
 import { WIDTH, widthOf, wrap } from '../output/format.ts';
 
@@ -117,6 +118,8 @@ export const spread = (ms: readonly number[]): string =>
 
 /** Runs the benchmark; prints an error as one sentence on stderr. */
 export async function runBench(run: () => Promise<void>): Promise<void> {
+  // As the program does.
+  keepFreedMemory();
   try {
     await run();
   } catch (error) {

@@ -2,7 +2,8 @@
  * Measures simulation speed: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. Simulates a whole trace or
  * generated conversations on 4 P and 4 D (`--prefill`, `--decode`, `--block-size`) in one thread. Reports wall-clock time,
  * and processor time of all threads of the process: V8 compiles and collects garbage in others. Each tenth of the requests is
- * reported separately; with linear time and bounded memory they are equal.
+ * reported separately; with linear time and bounded memory they are equal. Rounds after the first (`--rounds`) run code that
+ * V8 has compiled, like a command that simulates several fleets.
  */
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
@@ -17,6 +18,7 @@ import { verdictOf } from '../../simulate/results/verdict.ts';
 import { SegmentedTokens } from '../../simulate/tokens/segmented-tokens.ts';
 import { TraceFeed } from '../../workload/traces/feed.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
+import type { TraceTurn } from '../../workload/traces/types.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
 import { benchOptions, refuseGiven, report, runBench } from './options.ts';
 import { generatedTurns, readTurns } from './simulate/turns.ts';
@@ -36,6 +38,20 @@ interface Part {
   rss_mib: number;
 }
 
+/** One simulation of all requests. */
+interface Round extends Part {
+  failed: number;
+  verdict: string;
+  peak_mib: number;
+  parts: readonly Part[];
+}
+
+interface Load {
+  requests: number;
+  /** Begins the turns anew. */
+  turns: () => Iterable<TraceTurn>;
+}
+
 /** The table of the requests' tenths. */
 const HEADS = ['requests', 'simulated', 'requests/s', 'times real time', 'memory'] as const;
 const WIDTHS = [9, 11, 15, 16, 9] as const;
@@ -44,7 +60,7 @@ await runBench(async () => {
   const options = await benchOptions(
     'bench:simulate',
     'requests simulated per second of wall-clock and processor time, and relative to real time',
-    { example: '--requests 100000' },
+    { example: '--requests 100000', rounds: 1 },
     {
       'trace FILE': "Mooncake's JSONL or any other trace",
       'limit N': 'use only its first N requests (all)',
@@ -60,16 +76,41 @@ await runBench(async () => {
   if (own.trace === undefined) refuseGiven(options, ['limit'], 'has no effect without --trace');
   else refuseGiven(options, ['requests'], 'cannot be combined with --trace');
   const [prefill, decode] = [positiveInteger(own, 'prefill', 4), positiveInteger(own, 'decode', 4)];
+  const blockSize = positiveInteger(own, 'block-size', 128);
   const limit = own.limit === undefined ? null : positiveInteger(own, 'limit');
   const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
   const requests = turns?.length ?? positiveInteger(own, 'requests');
-  const feed = new TraceFeed(inOrder(turns ?? generatedTurns(requests, { perSecond: 2 * prefill, seed: 0 })));
-  const blockSize = positiveInteger(own, 'block-size', 128);
-  const cluster = clusterOf({ prefill, decode, blockSize });
+  const generated = () => generatedTurns(requests, { perSecond: 2 * prefill, seed: 0 });
+  const load = { requests, turns: () => turns ?? generated() };
+  const out = options.json === true ? process.stderr : process.stdout;
+  out.write('By wall-clock time, in brackets by processor time\n');
+  const rounds: Round[] = [];
+  while (rounds.length < options.rounds) {
+    out.write(`${partRow(HEADS)}\n`);
+    rounds.push(
+      await simulateAll(load, clusterOf({ prefill, decode, blockSize }), (line) => out.write(`${line}\n`)),
+    );
+  }
+  const lines = rounds.map((round, index) => {
+    const [rate, ratio] = speedsOf(round);
+    const which = rounds.length > 1 ? `round ${index + 1}: ` : '';
+    return (
+      `${which}${round.requests} requests (${round.failed} failed) on ${prefill} P and ${decode} D in blocks of ${blockSize}, ${round.verdict}: ` +
+      `${rate} requests per second, ${ratio} times real time, in ${round.wall_s.toFixed(1)} s (${round.cpu_s.toFixed(1)} s of processor time), peak ${round.peak_mib.toFixed(0)} MiB`
+    );
+  });
+  report(options, lines, { prefill, decode, block_size: blockSize, rounds });
+});
+
+/** Simulates all turns once. `tell` prints a line. */
+async function simulateAll(
+  { requests, turns }: Load,
+  cluster: SimulatedCluster,
+  tell: (line: string) => void,
+): Promise<Round> {
   const collector = new Collector();
   const tokens = new TraceTokens(VOCABULARY, 0);
-
-  const out = options.json === true ? process.stderr : process.stdout;
+  const feed = new TraceFeed(inOrder(turns()));
   const parts: Part[] = [];
   const begun = { cpu: process.cpuUsage(), wallMs: performance.now() };
   const soFar = (): Part => {
@@ -83,11 +124,9 @@ await runBench(async () => {
     };
   };
   const reportPart = (end: Part): void => {
-    out.write(`${partLine(end, parts.at(-1))}\n`);
+    tell(partLine(end, parts.at(-1)));
     parts.push(end);
   };
-
-  out.write(`By wall-clock time, in brackets by processor time\n${partRow(HEADS)}\n`);
   const work = serveTurns(cluster, feed, (segments) => SegmentedTokens.of(segments, tokens), collector);
   await cluster.run(work, async () => {
     if (collector.count < ((parts.length + 1) * requests) / PARTS) return;
@@ -96,14 +135,14 @@ await runBench(async () => {
   });
   const end = soFar();
   if (parts.length < PARTS) reportPart(end);
-  const { failed } = collector;
-  const peak_mib = process.resourceUsage().maxRSS / 1024;
-  const [rate, ratio] = speedsOf(end);
-  const line =
-    `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D in blocks of ${blockSize}, ${verdictOf(collector).word}: ` +
-    `${rate} requests per second, ${ratio} times real time, in ${end.wall_s.toFixed(1)} s (${end.cpu_s.toFixed(1)} s of processor time), peak ${peak_mib.toFixed(0)} MiB`;
-  report(options, [line], { prefill, decode, block_size: blockSize, ...end, failed, peak_mib, parts });
-});
+  return {
+    ...end,
+    failed: collector.failed,
+    verdict: verdictOf(collector).word,
+    peak_mib: process.resourceUsage().maxRSS / 1024,
+    parts,
+  };
+}
 
 function positiveInteger(
   own: Readonly<Record<string, string | undefined>>,

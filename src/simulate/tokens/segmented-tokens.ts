@@ -11,13 +11,15 @@ export interface Contents {
   at(key: number, place: number): number;
 }
 
-/** Runs in columns. Neighbours that continue each other are one run. Runs only grow. */
+/** Neighbours that continue each other are one run. Runs only grow. */
 interface Runs {
-  keys: number[];
-  /** Place of each run's first token in its content. */
-  froms: number[];
-  /** Where each run begins in the sequence, and last, where the last run ends. */
-  starts: number[];
+  count: number;
+  /**
+   * Of each run its key, the place of its first token in its content, and where it begins in the sequence (KEY, FROM and
+   * START); after the last run, at START, where it ends. One array of the right length: sequences live long, and new
+   * memory costs more than anything that is done with them.
+   */
+  table: number[];
   tokens: Contents;
   /** Digests of its first blocks, for one block size. */
   blocks: { size: number; digests: string[] };
@@ -31,6 +33,12 @@ export interface DigestChain {
   add(key: number, from: number, length: number): void;
   end(): string;
 }
+
+const [KEY, FROM, START] = [0, 1, 2];
+/** Numbers for each run. */
+const WIDTH = 3;
+/** Room for runs that are appended, such as the answer to a prompt. */
+const SPARE_RUNS = 2;
 
 /** Key of the content that a single token is: negative, below all keys of contents. */
 const literal = (tokenId: number): number => -1 - tokenId;
@@ -48,7 +56,7 @@ export class SegmentedTokens extends TokenSequence {
   }
 
   static of(segments: readonly Segment[], tokens: Contents): SegmentedTokens {
-    const runs = noRuns(tokens);
+    const runs = noRuns(tokens, segments.length + SPARE_RUNS);
     for (const { key, from, length } of segments) append(runs, key, from, length);
     return new SegmentedTokens(runs, 0, lengthOf(runs));
   }
@@ -61,11 +69,11 @@ export class SegmentedTokens extends TokenSequence {
   at(index: number): number | undefined {
     const place = index < 0 ? this.length + index : index;
     if (place < 0 || place >= this.length) return undefined;
-    const { keys, froms, starts, tokens } = this.#runs;
+    const { table, tokens } = this.#runs;
     const at = this.#start + place;
-    const run = this.#runAt(at);
-    const key = keys[run]!;
-    return key < 0 ? literal(key) : tokens.at(key, froms[run]! + at - starts[run]!);
+    const run = WIDTH * this.#runAt(at);
+    const key = table[run + KEY]!;
+    return key < 0 ? literal(key) : tokens.at(key, table[run + FROM]! + at - table[run + START]!);
   }
 
   slice(start = 0, end: number = this.length): SegmentedTokens {
@@ -97,33 +105,33 @@ export class SegmentedTokens extends TokenSequence {
       for (let i = 0; i < length; i++) if (this.at(i) !== other.at(i)) return i;
       return length;
     }
-    const a = this.#runs;
-    const b = other.#runs;
-    let i = this.#runAt(this.#start);
-    let j = other.#runAt(other.#start);
+    const a = this.#runs.table;
+    const b = other.#runs.table;
+    let i = WIDTH * this.#runAt(this.#start);
+    let j = WIDTH * other.#runAt(other.#start);
     for (let at = 0; at < length; ) {
-      const placeA = a.froms[i]! + this.#start + at - a.starts[i]!;
-      const placeB = b.froms[j]! + other.#start + at - b.starts[j]!;
-      const [keyA, keyB] = [a.keys[i]!, b.keys[j]!];
+      const placeA = a[i + FROM]! + this.#start + at - a[i + START]!;
+      const placeB = b[j + FROM]! + other.#start + at - b[j + START]!;
+      const [keyA, keyB] = [a[i + KEY]!, b[j + KEY]!];
       const known = keyA >= 0 && keyB >= 0;
       if (known ? keyA !== keyB || placeA !== placeB : this.at(at) !== other.at(at)) return at;
-      const leftA = a.starts[i + 1]! - this.#start - at;
-      const leftB = b.starts[j + 1]! - other.#start - at;
+      const leftA = a[i + WIDTH + START]! - this.#start - at;
+      const leftB = b[j + WIDTH + START]! - other.#start - at;
       at += Math.min(leftA, leftB);
-      if (leftA <= leftB) i++;
-      if (leftB <= leftA) j++;
+      if (leftA <= leftB) i += WIDTH;
+      if (leftB <= leftA) j += WIDTH;
     }
     return length;
   }
 
   /** Visits the runs of the first `count` tokens, in order. */
   eachRun(count: number, visit: (key: number, from: number, length: number) => void): void {
-    const { keys, froms, starts } = this.#runs;
+    const { table } = this.#runs;
     const end = this.#start + count;
     let at = this.#start;
-    for (let run = this.#runAt(at); at < end; run++) {
-      const until = Math.min(end, starts[run + 1]!);
-      visit(keys[run]!, froms[run]! + at - starts[run]!, until - at);
+    for (let run = WIDTH * this.#runAt(at); at < end; run += WIDTH) {
+      const until = Math.min(end, table[run + WIDTH + START]!);
+      visit(table[run + KEY]!, table[run + FROM]! + at - table[run + START]!, until - at);
       at = until;
     }
   }
@@ -135,26 +143,29 @@ export class SegmentedTokens extends TokenSequence {
   digests(size: number, count: number, chain: DigestChain): readonly string[] | null {
     if (this.#start > 0) return null;
     if (this.#runs.blocks.size !== size) this.#runs.blocks = { size, digests: [] };
-    const { digests } = this.#runs.blocks;
-    this.#digest(digests, size, count, chain);
-    return digests;
+    const { blocks } = this.#runs;
+    if (blocks.digests.length < count) this.#digest(blocks, count, chain);
+    return blocks.digests;
   }
 
-  #digest(digests: string[], size: number, count: number, chain: DigestChain): void {
-    if (digests.length >= count) return;
-    const { keys, froms, starts } = this.#runs;
-    let at = digests.length * size;
-    let run = this.#runAt(at);
-    while (digests.length < count) {
-      chain.begin(digests.length === 0 ? chain.root : digests[digests.length - 1]!);
+  #digest(blocks: Runs['blocks'], count: number, chain: DigestChain): void {
+    const { table } = this.#runs;
+    const { size } = blocks;
+    const first = blocks.digests.length;
+    if (first === 0) blocks.digests = new Array<string>(count);
+    const { digests } = blocks;
+    let at = first * size;
+    let run = WIDTH * this.#runAt(at);
+    for (let block = first; block < count; block++) {
+      chain.begin(block === 0 ? chain.root : digests[block - 1]!);
       for (const end = at + size; at < end; ) {
-        const runEnd = starts[run + 1]!;
+        const runEnd = table[run + WIDTH + START]!;
         const until = Math.min(end, runEnd);
-        chain.add(keys[run]!, froms[run]! + at - starts[run]!, until - at);
+        chain.add(table[run + KEY]!, table[run + FROM]! + at - table[run + START]!, until - at);
         at = until;
-        if (at === runEnd) run++;
+        if (at === runEnd) run += WIDTH;
       }
-      digests.push(chain.end());
+      digests[block] = chain.end();
     }
   }
 
@@ -169,54 +180,47 @@ export class SegmentedTokens extends TokenSequence {
 
   /** A copy of the runs that begins where the sequence does. */
   #copied(): Runs {
-    const { keys, froms, starts, tokens } = this.#runs;
+    const { tokens } = this.#runs;
     const { size, digests } = this.#runs.blocks;
-    const end = this.#start + this.length;
-    if (this.length === 0) return noRuns(tokens);
-    const first = this.#runAt(this.#start);
-    const last = this.#runAt(end - 1);
-    const copied = {
-      keys: keys.slice(first, last + 1),
-      froms: froms.slice(first, last + 1),
-      starts: starts.slice(first, last + 2),
-      tokens,
-      blocks: { size, digests: this.#start > 0 ? [] : digests.slice(0, Math.floor(this.length / size)) },
-    };
-    copied.froms[0]! += this.#start - starts[first]!;
-    copied.starts[0] = this.#start;
-    copied.starts[copied.keys.length] = end;
-    if (this.#start > 0) for (let i = 0; i < copied.starts.length; i++) copied.starts[i]! -= this.#start;
+    const copied = noRuns(tokens, this.#runs.count + SPARE_RUNS);
+    this.eachRun(this.length, (key, from, length) => append(copied, key, from, length));
+    if (this.#start === 0)
+      copied.blocks = { size, digests: digests.slice(0, Math.floor(this.length / size)) };
     return copied;
   }
 
   #runAt(place: number): number {
-    const { keys, starts } = this.#runs;
+    const { count, table } = this.#runs;
     let low = 0;
-    for (let high = keys.length; low < high; ) {
+    for (let high = count; low < high; ) {
       const middle = (low + high) >> 1;
-      if (starts[middle + 1]! <= place) low = middle + 1;
+      if (table[WIDTH * (middle + 1) + START]! <= place) low = middle + 1;
       else high = middle;
     }
     return low;
   }
 }
 
-const noRuns = (tokens: Contents): Runs => {
-  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 1, digests: [] } };
-};
+/** `room`: for so many runs. */
+function noRuns(tokens: Contents, room: number): Runs {
+  const table = new Array<number>(WIDTH * (room + 1));
+  table[START] = 0;
+  return { count: 0, table, tokens, blocks: { size: 1, digests: [] } };
+}
 
-const lengthOf = ({ starts }: Runs): number => starts[starts.length - 1]!;
+const lengthOf = ({ count, table }: Runs): number => table[WIDTH * count + START]!;
 
 function append(runs: Runs, key: number, from: number, length: number): void {
   if (length === 0) return;
-  const { keys, froms, starts } = runs;
-  const last = keys.length - 1;
+  const { count, table } = runs;
   const end = lengthOf(runs);
-  const goesOn = last >= 0 && keys[last] === key && froms[last]! + end - starts[last]! === from;
-  if (goesOn) starts[last + 1] = end + length;
-  else {
-    keys.push(key);
-    froms.push(from);
-    starts.push(end + length);
+  const last = WIDTH * (count - 1);
+  const goesOn =
+    count > 0 && table[last + KEY] === key && table[last + FROM]! + end - table[last + START]! === from;
+  if (!goesOn) {
+    table[WIDTH * count + KEY] = key;
+    table[WIDTH * count + FROM] = from;
+    runs.count++;
   }
+  table[WIDTH * runs.count + START] = end + length;
 }

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { useCompileCache } from '../../../platform/node/compile-cache.ts';
+import { keepFreedMemory } from '../../../platform/node/malloc.ts';
 import { beginPreload } from '../../../platform/node/preload.ts';
 
 /** Times at which stages were reached, in milliseconds since the epoch. */
@@ -26,6 +27,7 @@ export interface StartTimes {
 
 export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed'; why: string };
 
+keepFreedMemory();
 const args = process.argv.slice(2);
 beginPreload(args);
 useCompileCache();
