@@ -7,6 +7,7 @@ import { LessonHolder } from './lessons/lesson-holder.tsx';
 import { LessonMenu } from './lessons/lesson-menu.tsx';
 import { Banner } from './panels/banner.tsx';
 import { Chat } from './panels/chat.tsx';
+import { watchDrops } from './panels/drops.ts';
 import { SettingsDrawer } from './panels/settings-drawer.tsx';
 import { TimeBar } from './panels/time-bar.tsx';
 import { Tools } from './panels/tools.tsx';
@@ -20,6 +21,7 @@ import { project, watchTheme } from './views/palette.ts';
 import { takeKeptTheme } from './views/theme.ts';
 
 watchCode();
+watchDrops();
 takeKeptTheme();
 watchTheme();
 watchShown();

@@ -230,6 +230,26 @@ describe('a conversation in the page', () => {
     }
   });
 
+  test('stays when a file is dropped next to the field that takes it, and lets text and file buttons have their drops', async () => {
+    const { page } = opened;
+    const refused = await page.evaluate(() => {
+      const files = new DataTransfer();
+      files.items.add(new File(['{}'], 'run.json'));
+      const text = new DataTransfer();
+      text.setData('text/plain', 'My name is Ada.');
+      const isRefused = (selector: string, kind: string, dataTransfer: DataTransfer) => {
+        const event = new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer });
+        return !document.querySelector(selector)!.dispatchEvent(event);
+      };
+      return {
+        files: ['dragover', 'drop'].map((kind) => isRefused('.engines', kind, files)),
+        text: isRefused('.chat-line input', 'drop', text),
+        button: isRefused('.tools input[type="file"]', 'drop', files),
+      };
+    });
+    expect(refused).toEqual({ files: [true, true], text: false, button: false });
+  });
+
   test('leaves no error on the console, failed requests included', () => {
     expect(opened.errors).toEqual([]);
   });

@@ -52,7 +52,7 @@ export class ModelShelf {
     if (missing.length > 0) {
       const has = [...byName.keys()].slice(0, 6).join(', ') || 'no files';
       throw new ModelError(
-        `${name} lacks ${missing.join(', ')} (it has ${has}): wanted a Hugging Face model directory, such as SmolLM2-135M-Instruct`,
+        `${name}: ${missing.join(', ')} ${missing.length > 1 ? 'are' : 'is'} missing (found ${has}): wanted a Hugging Face model directory, such as SmolLM2-135M-Instruct`,
       );
     }
     const label = isPreset(name) || name === SHIPPED ? `dropped ${name}` : name;

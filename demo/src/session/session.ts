@@ -37,6 +37,9 @@ class PageActions implements SessionActions {
   #started: Promise<void> = Promise.resolve();
   /** The user started something, so the page no longer plays on its own. */
   #begun = false;
+  /** Number of begin() calls, and the changes of those that are not applied yet: the last call applies them all. */
+  #begins = 0;
+  #toBegin: Partial<Settings> = {};
 
   constructor() {
     this.state = this.#bench.state;
@@ -114,10 +117,16 @@ class PageActions implements SessionActions {
       await this.#replays.begin(change);
       return;
     }
+    const begin = ++this.#begins;
+    this.#toBegin = { ...this.#toBegin, ...change };
     await this.#bench.cancel();
     await this.#talk.forget();
+    // An earlier call may have waited longer than a later one.
+    if (begin !== this.#begins) return;
+    const asked = this.#toBegin;
+    this.#toBegin = {};
     const before = this.#bench.settings;
-    await this.#changes.apply(change, true);
+    await this.#changes.apply(asked, true);
     if (sameEngines(before, this.#bench.settings)) await this.#changes.empty();
   }
 

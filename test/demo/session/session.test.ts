@@ -15,6 +15,8 @@ const engines = vi.hoisted(() => ({
   /** Concurrent starts now, and their maximum. */
   building: [0, 0] as [number, number],
   set: [] as Settings[],
+  /** What the next calls of endConversation() wait for. */
+  ending: [] as Promise<void>[],
 }));
 
 vi.mock('../../../demo/src/session/engines.ts', () => ({
@@ -33,7 +35,7 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
       await new Promise((resolve) => setTimeout(resolve, 5));
       engines.building[0]--;
       if (engines.broken) throw new Error('the server is away');
-      this.running = { recorder: { endConversation: async () => {} } };
+      this.running = { recorder: { endConversation: async () => engines.ending.shift() } };
     }
     async configure(settings: Settings) {
       engines.emptied++;
@@ -271,6 +273,23 @@ it('beginning again several times at once works without a note that something ru
   expect(state.notes.value).toEqual([]);
   expect(engines.set.at(-1)).toMatchObject({ mode: 'monolithic' });
   expect(state.status.value.phase).toBe('ready');
+});
+
+it('of two lessons begun one after the other, the second stays, even if the first waits longer', async () => {
+  const { state, actions } = await open('#turns=0');
+  let end = () => {};
+  // D releases the conversation's blocks for the first; for the second there is nothing left to release.
+  engines.ending = [
+    new Promise((resolve) => {
+      end = resolve;
+    }),
+  ];
+  const begun = [actions.begin({ lesson: 4, mode: 'unidirectional' }), actions.begin({ lesson: 10 })];
+  await begun[1];
+  end();
+  await begun[0];
+  expect(state.settings.value.lesson).toBe(10);
+  expect(engines.set.at(-1)).toMatchObject({ lesson: 10 });
 });
 
 it('a model address that failed is loaded again on request, but not once it is loaded', async () => {
