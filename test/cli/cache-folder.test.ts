@@ -1,12 +1,14 @@
 /** The folders that code is loaded from: SwiftShader, and Node's compiled modules. */
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import module from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import { useCompileCache } from '../../src/platform/node/compile-cache.ts';
-import { cacheFolder } from '../../src/platform/node/swiftshader.ts';
+import { preload } from '../../src/platform/node/drivers.ts';
+import { packageRoot } from '../../src/platform/node/paths.ts';
+import { cacheFolder, unpackSwiftShader } from '../../src/platform/node/swiftshader.ts';
 import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
 let root: string;
@@ -29,6 +31,31 @@ test("the cache folder is next to the package if that is writable, otherwise in 
   const beside = path.join(root, 'node_modules', '.cache', 'kvferry');
   expect(await cacheFolder(beside)).toBe(beside);
   expect(await cacheFolder(path.join(nowhere, 'kvferry'))).toBe(path.join(root, 'cache', 'kvferry'));
+});
+
+test('the cache folder has no colon in its path, which would end it in the list of drivers', async () => {
+  vi.stubEnv('XDG_CACHE_HOME', path.join(root, 'cache'));
+  expect(await cacheFolder(path.join(root, 'a:b', 'kvferry'))).toBe(path.join(root, 'cache', 'kvferry'));
+});
+
+test.runIf(process.platform === 'linux' && process.arch === 'x64')(
+  'where SwiftShader cannot be unpacked, the error names the folder and the way out',
+  async () => {
+    const { dependencies } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
+    const version = dependencies['@sparticuz/chromium'];
+    writeFileSync(path.join(root, `swiftshader-${version}.${process.pid}`), 'in the way');
+    const failed = unpackSwiftShader(root);
+    await expect(failed).rejects.toThrow(AdapterError);
+    await expect(failed).rejects.toThrow(/^SwiftShader cannot be unpacked into .+ \(.+\): .*XDG_CACHE_HOME/);
+  },
+);
+
+test('a driver that cannot be loaded, as from a folder mounted noexec, is an error that says why', () => {
+  writeFileSync(path.join(root, 'libdriver.so'), 'no library');
+  expect(() => preload(root, 'libdriver.so')).toThrow(AdapterError);
+  expect(() => preload(root, 'libdriver.so')).toThrow(
+    /libdriver\.so cannot be loaded \(.+\): .*XDG_CACHE_HOME/,
+  );
 });
 
 test.each(['cache', './cache', ''])(

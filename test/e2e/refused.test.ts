@@ -13,6 +13,12 @@ syncBuiltinESMExports();`;
   return ['--import', `data:text/javascript,${encodeURIComponent(refuses)}`];
 };
 
+/** Loaded before the program. */
+const CHANGES_INTO_DELETED = `import fs from 'node:fs';
+import os from 'node:os';
+process.chdir(fs.mkdtempSync(os.tmpdir() + '/kvferry-'));
+fs.rmdirSync(process.cwd());`;
+
 it.each([
   [
     'without threads',
@@ -23,6 +29,11 @@ it.each([
     "without threads by Node's permission model",
     refusing("Object.assign(new Error('restricted'), { code: 'ERR_ACCESS_DENIED' })"),
     /^kvferry: Node may start no threads here: give it --allow-worker, next to --permission$/m,
+  ],
+  [
+    'in a folder that is gone',
+    ['--import', `data:text/javascript,${encodeURIComponent(CHANGES_INTO_DELETED)}`],
+    /^kvferry: engine prefill-0 ended: the folder in which this program was started is gone, and .*: start it in another$/m,
   ],
   [
     'without addons',

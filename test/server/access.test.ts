@@ -157,6 +157,8 @@ describe('checkAccess()', () => {
     [{ apiKey: 'same', adminKey: 'same' }, /are the same/],
     [{ apiKey: 'hush hush' }, /--api-key has characters that an HTTP header cannot carry/],
     [{ adminKey: 'hush日' }, /--admin-key has characters/],
+    [{ host: '[::1]' }, /^--host is \[::1\]: wanted an address without brackets; give ::1$/],
+    [{ adminHost: '[::]', adminKey: 'a' }, /^--admin-host is \[::\]: .*; give ::$/],
   ])('refuses %j and shows no key', async (options, message) => {
     const error = await checkAccess({ ...none, ...options }).catch((refusal: Error) => refusal);
     expect(error).toMatchObject({ code: 'config', message: expect.stringMatching(message) });

@@ -58,3 +58,10 @@ test.each([
     `cannot listen on 127.0.0.1:${port}: permission denied; ${advice}`,
   );
 });
+
+test('an address that this machine lacks may be that of the admin port, as on a host without IPv4', () => {
+  const missing = Object.assign(new Error('listen EADDRNOTAVAIL'), { code: 'EADDRNOTAVAIL' });
+  expect(cannotListen('127.0.0.1', 0, missing).message).toBe(
+    'cannot listen on 127.0.0.1:0: no interface of this machine has that address; give another --host, or --admin-host for the admin port',
+  );
+});

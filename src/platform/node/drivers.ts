@@ -5,7 +5,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { AdapterError } from '../../errors.ts';
+import { AdapterError, messageOf } from '../../errors.ts';
 
 export type Driver = 'system' | 'lavapipe' | 'swiftshader';
 
@@ -118,12 +118,14 @@ export async function selectDriver(driver: Driver): Promise<void> {
       );
     }
     setIcd(icd);
-    if (!systemLoaderExists()) preload(path.join(await unpacked(), 'libvulkan.so.1'));
+    if (!systemLoaderExists()) preload(await unpacked(), 'libvulkan.so.1');
     return;
   }
   const folder = await unpacked();
   setIcd(path.join(folder, 'vk_swiftshader_icd.json'));
-  if (!systemLoaderExists()) preload(path.join(folder, 'libvulkan.so.1'));
+  if (!systemLoaderExists()) preload(folder, 'libvulkan.so.1');
+  // The Vulkan loader does not say why it cannot open a driver.
+  preload(folder, 'libvk_swiftshader.so');
 }
 
 function setIcd(file: string): void {
@@ -131,11 +133,20 @@ function setIcd(file: string): void {
   process.env.VK_ICD_FILENAMES = file;
 }
 
-function preload(library: string): void {
+/** Throws AdapterError if the library cannot be opened. */
+export function preload(folder: string, library: string): void {
+  const file = path.join(folder, library);
   try {
-    process.dlopen({ exports: {} } as NodeJS.Module, library, os.constants.dlopen.RTLD_NOW | RTLD_NODELETE);
-  } catch {
-    // Expected: the library is not an addon, but it stays loaded. If it could not be opened, the probe finds no
-    // adapter.
+    process.dlopen({ exports: {} } as NodeJS.Module, file, os.constants.dlopen.RTLD_NOW | RTLD_NODELETE);
+  } catch (error) {
+    // Where Node may load no addons, Dawn says so.
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_DLOPEN_FAILED') return;
+    const reason = messageOf(error).replace(`${file}: `, '');
+    // The library stays loaded although it is not an addon.
+    if (reason.includes('self-register')) return;
+    throw new AdapterError(
+      `${file} cannot be loaded (${reason}): if nothing may be run from there, as with docker's --tmpfs, set XDG_CACHE_HOME to a folder where programs may be run`,
+      { cause: error },
+    );
   }
 }

@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress } from 'node:zlib';
 import { extract } from 'tar-stream';
-import { AdapterError } from '../../errors.ts';
+import { AdapterError, messageOf } from '../../errors.ts';
 import { makeDirectory } from './make-directory.ts';
 import { packageRoot } from './paths.ts';
 import { writeEntry } from './untar.ts';
@@ -22,6 +22,8 @@ export async function cacheFolder(
   beside = path.join(packageRoot, 'node_modules', '.cache', 'kvferry'),
 ): Promise<string> {
   for (const folder of [beside, path.dirname(userCacheFile('swiftshader'))]) {
+    // The Vulkan loader is given the driver's path in a list that is separated by colons.
+    if (folder.includes(path.delimiter)) continue;
     try {
       await makeDirectory(folder);
       await access(folder, constants.W_OK);
@@ -48,8 +50,11 @@ function ownTemporaryFolder(): string {
   );
 }
 
-/** Unpacks SwiftShader and its Vulkan loader, once; returns their folder. Linux x64 only. Throws AdapterError. */
-export async function unpackSwiftShader(): Promise<string> {
+/**
+ * Unpacks SwiftShader and its Vulkan loader, once; returns their folder. `into`: default cacheFolder(). Linux x64 only.
+ * Throws AdapterError.
+ */
+export async function unpackSwiftShader(into?: string): Promise<string> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new AdapterError(
       `kvferry includes SwiftShader for Linux x64 only, and this is ${process.platform} ${process.arch}: use --adapter gpu`,
@@ -62,16 +67,16 @@ export async function unpackSwiftShader(): Promise<string> {
     path.join('@sparticuz', 'chromium');
   const archive = path.join(root, 'bin', 'swiftshader.tar.br');
   const { version } = require(path.join(root, 'package.json')) as { version: string };
-  const folder = path.join(await cacheFolder(), `swiftshader-${version}`);
+  const folder = path.join(into ?? (await cacheFolder()), `swiftshader-${version}`);
   if (existsSync(path.join(folder, 'libvk_swiftshader.so'))) return folder;
 
   const scratch = `${folder}.${process.pid}`;
-  await makeDirectory(scratch);
   const unpack = extract();
   unpack.on('entry', (header, stream, next) =>
     writeEntry(scratch, header, stream as unknown as Readable, next),
   );
   try {
+    await makeDirectory(scratch);
     await pipeline(createReadStream(archive), createBrotliDecompress(), unpack);
     try {
       renameSync(scratch, folder);
@@ -79,6 +84,11 @@ export async function unpackSwiftShader(): Promise<string> {
       // Another process was first; its copy is identical.
       if (!existsSync(folder)) throw error;
     }
+  } catch (error) {
+    throw new AdapterError(
+      `SwiftShader cannot be unpacked into ${path.dirname(folder)} (${messageOf(error)}): make room there, or set XDG_CACHE_HOME to a folder with 20 MB free`,
+      { cause: error },
+    );
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }

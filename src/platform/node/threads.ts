@@ -110,13 +110,19 @@ function start(entry: string, name: string): Started {
   const started: Started = { worker, port: port1, loaded, ended: null };
   let reason: string | null = null;
   worker.once('error', (error) => {
-    reason = error.message;
+    reason = whyEnded(error);
   });
   worker.once('exit', (code) => {
     started.ended = reason ?? (code === 0 ? 'it was closed' : `its thread ended with code ${code}`);
   });
   return started;
 }
+
+/** Node starts each thread by asking for the current directory. */
+const whyEnded = ({ message }: Error): string =>
+  message.includes('uv_cwd')
+    ? 'the folder in which this program was started is gone, and Node starts no threads there: start it in another'
+    : message;
 
 /**
  * A thread inherits the process's flags. One of them, --input-type, is for a program that is not a file (node -e), and

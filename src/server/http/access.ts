@@ -27,6 +27,8 @@ async function isLocal(host: string): Promise<boolean> {
 /** Resolves to whether only this machine can reach the client ports. Throws ConfigError; its message contains no key. */
 export async function checkAccess(options: AccessOptions): Promise<boolean> {
   const { host, adminHost, apiKey, adminKey, adminOnClientPorts } = options;
+  checkHost('--host', host);
+  checkHost('--admin-host', adminHost);
   checkKey('--api-key', apiKey);
   checkKey('--admin-key', adminKey);
   if (apiKey !== null && apiKey === adminKey) {
@@ -51,6 +53,13 @@ export async function checkAccess(options: AccessOptions): Promise<boolean> {
     );
   }
   return local;
+}
+
+/** An IPv6 address has brackets in a URL only. */
+function checkHost(option: string, host: string): void {
+  const [, address] = /^\[(.*)\]$/.exec(host) ?? [];
+  if (address !== undefined)
+    throw new ConfigError(`${option} is ${host}: wanted an address without brackets; give ${address}`);
 }
 
 function checkKey(option: string, key: string | null): void {

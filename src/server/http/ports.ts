@@ -76,10 +76,11 @@ export function checkPorts(wanted: readonly { name: string; port: number }[]): v
   }
 }
 
+const OTHER_HOST = 'give another --host, or --admin-host for the admin port';
 const REASONS: Record<string, string> = {
   EADDRINUSE: 'another program uses that port; give another port, or end that program',
-  EADDRNOTAVAIL: 'no interface of this machine has that address; give another --host',
-  ENOTFOUND: 'no host has that name; give another --host',
+  EADDRNOTAVAIL: `no interface of this machine has that address; ${OTHER_HOST}`,
+  ENOTFOUND: `no host has that name; ${OTHER_HOST}`,
 };
 
 export function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): ConfigError {
