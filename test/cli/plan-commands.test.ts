@@ -62,6 +62,7 @@ const row = {
 };
 const WHAT = ['bench', 'w.json', '--scale', '1'] as const;
 const longest = 900;
+const traceBlockSize = null;
 const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const pools = { pBlocks: null, dBlocks: null };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
@@ -92,8 +93,9 @@ describe('the commands of a plan', () => {
   ])('simulate with all settings of the plan for %s', async (_name, settings, workloadOptions) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
-      ...{ workloadOptions, longest, engine, pools, file: 'a fleet.json' },
+      ...{ workloadOptions, longest, traceBlockSize, engine, pools, file: 'a fleet.json' },
       onEngines: WHAT,
+      traceBlockSize,
     });
     const again = await readBack(simulate!);
     const keys = (Object.keys(config) as RunKey[]).filter(
@@ -119,6 +121,7 @@ describe('the commands of a plan', () => {
   const noFile = {
     workloadOptions: ['w.json', '--arrival-rate', '2'],
     onEngines: WHAT,
+    traceBlockSize,
     longest,
     engine,
     pools,
@@ -174,8 +177,9 @@ describe('the commands of a plan', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const workloadOptions = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
-      ...{ workloadOptions, longest, engine, pools, file: 'f.json' },
+      ...{ workloadOptions, longest, traceBlockSize, engine, pools, file: 'f.json' },
       onEngines: WHAT,
+      traceBlockSize,
     });
     for (const option of [
       '--link 10e6,1ms',
@@ -195,6 +199,7 @@ describe('the commands of a plan', () => {
     const written = {
       workloadOptions: [],
       onEngines: WHAT,
+      traceBlockSize,
       longest,
       engine,
       pools: { pBlocks: 500, dBlocks: null },
@@ -215,7 +220,7 @@ describe('the commands of a plan', () => {
   });
 
   it('measure on engines what was planned for: a workload in one experiment, or the trace', () => {
-    const given = { workloadOptions: [], longest, engine, pools, file: 'f.json' };
+    const given = { workloadOptions: [], longest, traceBlockSize, engine, pools, file: 'f.json' };
     const lineOf = (settings: RunConfigInput, onEngines: OnEngines | null) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
     expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
@@ -226,8 +231,29 @@ describe('the commands of a plan', () => {
     );
   });
 
+  it('divide the threshold where replay divides the lengths', () => {
+    const given = { workloadOptions: [], longest, engine, file: null };
+    const thresholds = (settings: RunConfigInput, pBlocks: number | null = null, threshold = 1024) =>
+      commandsFor({ ...row, threshold, store_bytes: null }, parseRunConfig({ trace: 't', ...settings }), {
+        ...{ ...given, traceBlockSize: 512, pools: { pBlocks, dBlocks: null }, onEngines: ['replay', 't'] },
+      }).map((line) => / --threshold (\d+)/.exec(line)?.[1]);
+    expect(thresholds({})).toEqual(['1024', '32', '1024']);
+    // Blocks of the plan's 128 tokens.
+    expect(thresholds({}, 500)).toEqual(['1024', '256', '1024']);
+    expect(thresholds({ traceScale: '1/4' })).toEqual(['1024', '1024', '1024']);
+    expect(thresholds({}, null, 0)).toEqual(['0', '0', '0']);
+  });
+
   it('leave out the one for engines here if they cannot serve the workload', () => {
-    const given = { workloadOptions: ['w.json'], longest, engine, pools, file: null, onEngines: null };
+    const given = {
+      workloadOptions: ['w.json'],
+      longest,
+      traceBlockSize,
+      engine,
+      pools,
+      file: null,
+      onEngines: null,
+    };
     const lines = commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), given);
     expect(lines.map((line) => line.split(' ')[1])).toEqual(['simulate', 'export']);
   });
@@ -235,7 +261,15 @@ describe('the commands of a plan', () => {
   it('give engines only the pool sizes that the user gave, with their block size', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
-        ...{ workloadOptions: ['w.json'], onEngines: WHAT, longest, engine, pools, file: null },
+        ...{
+          workloadOptions: ['w.json'],
+          onEngines: WHAT,
+          traceBlockSize,
+          longest,
+          engine,
+          pools,
+          file: null,
+        },
       }).slice(0, 2);
     const [simulate, bench] = lines({ pBlocks: 500, dBlocks: null });
     expect(simulate).toContain('--block-size 128 --p-blocks 500 --d-blocks 600');
@@ -246,7 +280,7 @@ describe('the commands of a plan', () => {
   });
 
   it('set --max-model-len for the longest conversation if it exceeds the default', () => {
-    const given = { workloadOptions: [], engine, pools, file: 'f.json' };
+    const given = { workloadOptions: [], traceBlockSize, engine, pools, file: 'f.json' };
     const lengths = (settings: RunConfigInput, tokens: number, onEngines: OnEngines = WHAT) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), {
         ...{ ...given, onEngines, longest: tokens },

@@ -232,6 +232,7 @@ async function found(
             workloadOptions: workload.options(chosen),
             onEngines: workload.onEngines(chosen),
             longest: workload.longest,
+            traceBlockSize: workload.traceBlockSize,
             engine: engineOf(config),
             pools: { pBlocks, dBlocks },
             file: config.fleetOut,

@@ -1,6 +1,14 @@
 /** Shell commands that use a planned fleet. */
-import { isUnusual, type RunConfig, type RunKey, reportedSettings, switchName } from '../../config/run.ts';
+import {
+  isUnusual,
+  type RunConfig,
+  type RunKey,
+  reportedSettings,
+  runConfigSchema,
+  switchName,
+} from '../../config/run.ts';
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
+import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { formatCount } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { countParameters, presetArchitecture, presetNames } from '../../model/architecture/presets.ts';
@@ -9,6 +17,9 @@ import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
 import type { OnEngines, PlanWorkload } from './workload.ts';
+
+/** Of engines here: vLLM's. Plans take larger blocks, which simulate faster. */
+const DEFAULT_BLOCK_SIZE = runConfigSchema.shape.blockSize.parse(undefined);
 
 /** Placeholder for the model in cluster commands. */
 const MODEL = 'MODEL';
@@ -44,6 +55,7 @@ export interface Asking {
   workloadOptions: readonly string[];
   onEngines: OnEngines | null;
   longest: PlanWorkload['longest'];
+  traceBlockSize: PlanWorkload['traceBlockSize'];
   engine: PlanReport['engine'];
   /** Pool sizes as the user gave them; null: not given. */
   pools: Pick<RunConfig, 'pBlocks' | 'dBlocks'>;
@@ -54,14 +66,15 @@ export interface Asking {
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { workloadOptions, onEngines, longest, engine, pools: given, file }: Asking,
+  { workloadOptions, onEngines, longest, traceBlockSize, engine, pools: given, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
-  const policy = [
+  const policyAt = (threshold: number | null) => [
     ...['--mode', row.mode],
-    ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
+    ...(threshold === null ? [] : ['--threshold', String(threshold)]),
     ...(config.prefixCaching ? [] : ['--no-prefix-caching']),
   ];
+  const policy = policyAt(row.threshold);
   const model = ['--model', config.model];
   const pools = [
     ...['--block-size', String(engine.block_size)],
@@ -75,6 +88,11 @@ export function commandsFor(
   const poolsGiven = counted.length === 0 ? [] : ['--block-size', String(engine.block_size), ...counted];
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const served = [...poolsGiven, ...stored, ...optionsOf(config, onDevices)];
+  const blockSize = poolsGiven.length === 0 ? DEFAULT_BLOCK_SIZE : engine.block_size;
+  // Without a --trace-scale, replay makes a trace's block one of the engines', and the plan's lengths are in full.
+  const divisor = config.traceScale === null ? Math.max(1, (traceBlockSize ?? 0) / blockSize) : 1;
+  // 0 and null, which always pull and never, are so at any scale.
+  const replayed = row.threshold ? scaledThreshold(divisor, row.threshold) : row.threshold;
   // A simulated context grows to fit; real engines refuse longer requests.
   const context =
     config.maxModelLen === null && longest > DEFAULT_MAX_MODEL_LEN
@@ -91,7 +109,7 @@ export function commandsFor(
       ...workload,
       ...(command === 'replay' ? traceOptions(config) : experiment(config)),
       ...fleet,
-      ...policy,
+      ...policyAt(command === 'replay' ? replayed : row.threshold),
       ...model,
       ...served,
       // replay sizes its own context, and models that exist only in kvferry cannot exceed theirs.

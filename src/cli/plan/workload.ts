@@ -28,6 +28,8 @@ export interface PlanWorkload {
   scale: string;
   /** Tokens of the longest prompt plus its answer. */
   longest: number;
+  /** Unscaled tokens of a trace's hash id; null: not a trace. */
+  traceBlockSize: number | null;
   /** Notes for the reader about the sample that a row was simulated with; null: no row is shown. */
   notes(row: PlanRow | null): string[];
   /** The sample's own requests per second; null: it has no times. */
@@ -112,6 +114,7 @@ async function conversations(
     load,
     sample,
     longest,
+    traceBlockSize: null,
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
@@ -163,7 +166,7 @@ async function trace(
   deps: CliDeps,
   given: Given,
 ): Promise<PlanWorkload> {
-  const { planned, workload } = await planTrace(config, costs, architecture, deps, given);
+  const { planned, workload, traceBlockSize } = await planTrace(config, costs, architecture, deps, given);
   const { load } = planned.arms[0]!;
   if (load.kind !== 'trace') throw new TypeError('the load of a trace is not a trace');
   const { turns, tokens } = load;
@@ -181,6 +184,7 @@ async function trace(
     planned,
     load: traceLoad(turns, tokens),
     sample,
+    traceBlockSize,
     longest: turns.reduce(
       (most, { inputTokens, outputTokens }) => Math.max(most, inputTokens + outputTokens),
       0,

@@ -20,14 +20,14 @@ export interface SimulatedTrace {
   workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
 }
 
-/** Throws ConfigError for a trace that cannot be served by this fleet. */
+/** `traceBlockSize`: unscaled tokens of a hash id. Throws ConfigError for a trace that cannot be served by this fleet. */
 export async function planTrace(
   config: RunConfig,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: Pick<CliDeps, 'readTextPieces'>,
   given: Given,
-): Promise<SimulatedTrace> {
+): Promise<SimulatedTrace & { traceBlockSize: number }> {
   const { source, scale, drawn, requests, bad } = await openNamedTrace(config, deps, given);
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
@@ -56,6 +56,7 @@ export async function planTrace(
     ...(skipped ? [skipped] : []),
   ];
   return {
+    traceBlockSize: scale.traceBlockSize,
     planned: plannedOf(options, [plan], load, {
       costs,
       ...kv,
