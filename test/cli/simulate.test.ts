@@ -49,6 +49,19 @@ describe('kvferry simulate', () => {
     },
   );
 
+  it("takes a prompt in the steps of the engines that published times come from: Dynamo's mocker has 8192 rows", async () => {
+    const one = generator({ conversations: 1, turns: 2, prefix: 0, input: 6000, output: 2 });
+    const ttftOf = async (argv: string) => {
+      const files = { 'w.json': JSON.stringify(one) };
+      const { world } = await simulate(`w.json --mode monolithic --json out.json ${argv}`, files);
+      return parsed(world.files.get('out.json')).arms[0]!.ttft_ms!.mean;
+    };
+    const stepMs = (rows: number) => 4.209989e-7 * rows * rows + 1.518344e-2 * rows + 16.50142;
+    expect(await ttftOf('')).toBeCloseTo(stepMs(6000), 9);
+    const several = 2 * stepMs(2048) + stepMs(6000 - 2 * 2048);
+    expect(await ttftOf('--max-num-batched-tokens 2048')).toBeCloseTo(several, 9);
+  });
+
   it('serves every mode, names its cost model, and writes the same bytes for the same seed', async () => {
     const argv =
       'w.json --num-clients 3 --costs ./mine.json --threshold 8 --json out.json --html page.html --slo-ttft 300ms';

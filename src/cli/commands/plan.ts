@@ -28,7 +28,7 @@ import type { PlanWorkload } from '../plan/workload.ts';
 import { MODELLED_NOTES } from '../simulate/help-notes.ts';
 import { kvOf } from '../simulate/plan.ts';
 
-/** Default size of an engine's pool in tokens of every KV cache group: DEFAULT_BLOCKS of vLLM's 16 tokens. */
+/** Default size of an engine's pool in tokens of every KV cache group: 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
 
 const THRESHOLDS = [64, 1024];

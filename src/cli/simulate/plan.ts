@@ -24,7 +24,7 @@ import { LOWEST_TOKEN_ID } from '../../workload/random-conversations.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 
-/** Default pool size in blocks, from Dynamo's mocker. */
+/** Default pool size in blocks: as many as in Dynamo's mocker, whose blocks have 64 tokens. */
 export const DEFAULT_BLOCKS = 16_384;
 
 export interface PlannedSimulation {

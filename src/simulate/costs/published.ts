@@ -40,6 +40,8 @@ const dynamoMocker: SimulationCosts = {
   name: 'dynamo-mocker',
   source: 'published',
   about: "Dynamo mocker's default polynomials and 64 GB/s between workers",
+  // The mocker's default. A step has a fixed time, so a prompt takes longer in more steps.
+  maxNumBatchedTokens: 8192,
   stepMs({ prefillTokens: n, decodes }, { poolUsed }) {
     const prefillMs = n > 0 ? Math.max(0, 4.209989e-7 * n * n + 1.518344e-2 * n + 16.50142) : 0;
     if (decodes === 0) return prefillMs;
