@@ -1,7 +1,7 @@
 /** Ctrl-C, once and twice, as a user of the program presses it. */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
@@ -70,6 +70,33 @@ it('a second SIGTERM ends the program by SIGTERM', async () => {
   const { signal } = await interrupted(argv, ['to do', 'interrupted'], ['--import', held], 'SIGTERM');
   expect(signal).toBe('SIGTERM');
 });
+
+const canBeFirst = spawnSync('unshare', ['-pf', '--mount-proc', '--kill-child', 'true']).status === 0;
+
+it.runIf(canBeFirst)(
+  "a second SIGTERM ends a container's first process, without a native stack trace",
+  async () => {
+    const held = 'data:text/javascript,setInterval(() => {}, 1e6);';
+    const program = [process.execPath, '--import', held, bundled('kvferry')];
+    const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];
+    const child = spawn('unshare', ['-pf', '--mount-proc', '--kill-child', ...program, ...argv], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let said = '';
+    const told = ['to do', 'interrupted'];
+    child.stderr.on('data', (text) => {
+      said += text;
+      if (told.length === 0 || !said.includes(told[0]!)) return;
+      told.shift();
+      const first = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
+      process.kill(Number(first), 'SIGTERM');
+    });
+    const [code, signal] = await once(child, 'close');
+    expect(told).toEqual([]);
+    expect(said).not.toMatch(/node:events|Native stack|----- /);
+    expect(code ?? signal).toBe('execve' in process ? 143 : 'SIGSEGV');
+  },
+);
 
 it('a second Ctrl-C gives the terminal its cursor and its line wrapping back, which the bar took', async () => {
   const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];

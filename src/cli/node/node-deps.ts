@@ -1,4 +1,5 @@
 /** The commands' dependencies on Node: terminal, files, signals, and engines in worker threads. */
+import { closeSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -86,8 +87,7 @@ export async function nodeDeps(): Promise<CliDeps> {
       if (process.stderr.isTTY) process.stderr.write('\x1b[?25h\x1b[?7h\n');
       process.removeAllListeners(endedBy);
       process.kill(process.pid, endedBy);
-      // The kernel spares a container's first process from its own signals.
-      if (process.pid === 1) process.abort();
+      if (process.pid === 1) endFirstProcess(endedBy === 'SIGTERM' ? 143 : 130);
     },
     backend,
     servers: {
@@ -120,6 +120,20 @@ export async function nodeDeps(): Promise<CliDeps> {
         (await import('../../lab/verify/fixture.ts')).fixtureChecks(nodePlatform)(environment),
     },
   };
+}
+
+/** For a container's first process, which the kernel spares from its own signals. */
+function endFirstProcess(code: number): void {
+  const { execPath, execve } = process as typeof process & {
+    execve?: (file: string, args: readonly string[], env: object) => void;
+  };
+  try {
+    // Since Node 22.15. A program takes this one's place, and its threads end.
+    execve?.(execPath, [execPath, '-e', `process.exit(${code})`], {});
+  } catch {}
+  // Else abort() prints native stacks.
+  closeSync(2);
+  process.abort();
 }
 
 async function faultBoard() {
