@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { EngineQueues } from '../../src/engine/inspect/engine-load.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { EngineMeter } from '../../src/simulate/engines/meter.ts';
 
@@ -11,7 +12,8 @@ const pass = (clock: VirtualClock, ms: number): void => {
 
 it("an engine's figures stop at its end, even if its requests were not removed", () => {
   const clock = new VirtualClock();
-  const meter = new EngineMeter('decode-0', clock, () => ({ ...QUEUES, waitingTokens: 0 }));
+  const load = (into: EngineQueues) => Object.assign(into, QUEUES);
+  const meter = new EngineMeter('decode-0', clock, { load });
   pass(clock, 10);
   meter.ends();
   const [mean, slices] = [meter.mean(), meter.slices()];

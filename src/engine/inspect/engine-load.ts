@@ -13,6 +13,14 @@ export interface EngineQueues {
   numBlocks: number;
 }
 
+export const noQueues = (): EngineQueues => ({
+  running: 0,
+  waiting: 0,
+  waitingForRemote: 0,
+  freeBlocks: 0,
+  numBlocks: 0,
+});
+
 /** Rates over RATE_WINDOW_MS: computed prompt tokens, generated tokens and ended requests, each per second. */
 export interface EngineRates {
   promptTokensPerSecond: number;

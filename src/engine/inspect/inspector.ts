@@ -8,7 +8,7 @@ import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds, RequestStatus } from '../types.ts';
 import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type CacheLookup, lookup } from './cache-lookup.ts';
-import type { EngineQueues } from './engine-load.ts';
+import { type EngineQueues, noQueues } from './engine-load.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
 import { type Occupancy, occupancy } from './occupancy.ts';
 import { waitingReason } from './waiting-reason.ts';
@@ -69,16 +69,15 @@ export class Inspector {
     };
   }
 
-  /** A cheap subset of stats(), for frequent calls. Here numBlocks does not include the null block. */
-  load(): EngineQueues {
+  /** A cheap subset of stats(), for frequent calls: written into `into`, and returned. */
+  load(into: EngineQueues = noQueues()): EngineQueues {
     const { queues, cache } = this.#deps;
-    return {
-      running: queues.running.length,
-      waiting: queues.waiting.length + queues.loaded.length,
-      waitingForRemote: queues.loading.size,
-      freeBlocks: cache.numFree,
-      numBlocks: cache.numUsable,
-    };
+    into.running = queues.running.length;
+    into.waiting = queues.waiting.length + queues.loaded.length;
+    into.waitingForRemote = queues.loading.size;
+    into.freeBlocks = cache.numFree;
+    into.numBlocks = cache.numUsable;
+    return into;
   }
 
   /** null if the request is unknown, or has ended and been freed. */

@@ -108,7 +108,7 @@ export class SimulatedEngine implements EngineClient, Member {
     if (trace) coreDeps.onActivity = trace.activity;
     if (costAware) coreDeps.onBatch = (batch, ms) => costAware.stepRan(batch.requests, ms);
     this.core = new EngineCore(coreDeps);
-    this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
+    this.meter = new EngineMeter(engineId, clock, this.core.inspect);
     const { onLoad, onCache, onlyEnds, onStage } = deps;
     const { replyMs } = costs;
     const onOutputs = onStage && (() => onStage('outputs'));

@@ -2,7 +2,7 @@
  * Records what an engine did over simulated time: how long it computed, how many requests it had, and how full its pool
  * was. Decides nothing.
  */
-import type { EngineQueues } from '../../engine/inspect/engine-load.ts';
+import { type EngineQueues, noQueues } from '../../engine/inspect/engine-load.ts';
 import type { VirtualClock } from '../clock.ts';
 import type { StepShape } from '../costs/types.ts';
 
@@ -32,6 +32,11 @@ interface Sums {
 
 const noSums = (): Sums => ({ runningMs: 0, waitingMs: 0, kvMs: 0, busyMs: 0 });
 
+/** Writes its queues into an object, and returns it. */
+interface Queued {
+  load(into: EngineQueues): EngineQueues;
+}
+
 export class EngineMeter {
   readonly engineId: string;
   steps = 0;
@@ -40,24 +45,26 @@ export class EngineMeter {
   readonly startedMs: number;
   endedMs: number | null = null;
   readonly #clock: VirtualClock;
-  readonly #queues: () => EngineQueues;
+  readonly #engine: Queued;
   #sums = noSums();
   #slices: Sums[] = [];
   #sliceMs = FIRST_SLICE_MS;
-  #last: EngineQueues;
+  /** State seen last. Read into the same object each time: there are very many. */
+  readonly #last = noQueues();
+  readonly #now = noQueues();
   #lastMs: number;
   /** When counters and averages began. */
   #fromMs: number;
   #stepping = false;
 
-  constructor(engineId: string, clock: VirtualClock, queues: () => EngineQueues) {
+  constructor(engineId: string, clock: VirtualClock, engine: Queued) {
     this.engineId = engineId;
     this.#clock = clock;
-    this.#queues = queues;
+    this.#engine = engine;
     this.startedMs = clock.now();
     this.#lastMs = this.startedMs;
     this.#fromMs = this.startedMs;
-    this.#last = queues();
+    engine.load(this.#last);
   }
 
   /** Decode steps begin that are computed together. */
@@ -71,7 +78,7 @@ export class EngineMeter {
     this.steps += steps;
     this.decodeTokens += steps * requests;
     // Only the KV usage changes, by whole blocks, when a step begins.
-    if (this.#queues().freeBlocks !== this.#last.freeBlocks) this.update(startMs);
+    if (this.#engine.load(this.#now).freeBlocks !== this.#last.freeBlocks) this.update(startMs);
   }
 
   stepBegins({ prefillTokens, decodes }: StepShape, atMs: number): void {
@@ -120,7 +127,7 @@ export class EngineMeter {
       from = until > from ? until : now;
     }
     this.#lastMs = Math.max(this.#lastMs, now);
-    this.#last = this.#queues();
+    this.#engine.load(this.#last);
   }
 
   slices(): LoadSlice[] {
@@ -151,13 +158,16 @@ export class EngineMeter {
 
   #add(index: number, ms: number): void {
     while (this.#slices.length <= index) this.#slices.push(noSums());
+    this.#addTo(this.#slices[index]!, ms);
+    this.#addTo(this.#sums, ms);
+  }
+
+  #addTo(sums: Sums, ms: number): void {
     const { running, waiting, waitingForRemote, freeBlocks, numBlocks } = this.#last;
-    for (const sums of [this.#slices[index]!, this.#sums]) {
-      sums.runningMs += running * ms;
-      sums.waitingMs += (waiting + waitingForRemote) * ms;
-      sums.kvMs += (1 - freeBlocks / numBlocks) * ms;
-      if (this.#stepping) sums.busyMs += ms;
-    }
+    sums.runningMs += running * ms;
+    sums.waitingMs += (waiting + waitingForRemote) * ms;
+    sums.kvMs += (1 - freeBlocks / numBlocks) * ms;
+    if (this.#stepping) sums.busyMs += ms;
   }
 
   #join(): void {

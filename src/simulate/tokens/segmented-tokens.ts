@@ -112,7 +112,8 @@ export class SegmentedTokens extends TokenSequence {
     for (let at = 0; at < length; ) {
       const placeA = a[i + FROM]! + this.#start + at - a[i + START]!;
       const placeB = b[j + FROM]! + other.#start + at - b[j + START]!;
-      const [keyA, keyB] = [a[i + KEY]!, b[j + KEY]!];
+      const keyA = a[i + KEY]!;
+      const keyB = b[j + KEY]!;
       const known = keyA >= 0 && keyB >= 0;
       if (known ? keyA !== keyB || placeA !== placeB : this.at(at) !== other.at(at)) return at;
       const leftA = a[i + WIDTH + START]! - this.#start - at;
