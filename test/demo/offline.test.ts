@@ -57,3 +57,17 @@ test('code of fleets and of engines that is gone is reported in words', async ()
     'The code for this could not be fetched: reload the page, and do it again.',
   );
 });
+
+test('a page whose first code is gone, or too new for the browser, says so and is not empty', async () => {
+  const page = await browser().newPage();
+  onTestFinished(() => page.context().close());
+  for (const answer of [{ status: 404 }, { contentType: 'text/javascript', body: 'class { new syntax }' }]) {
+    await page.route('**/assets/index-*.js', (route) => route.fulfill(answer));
+    await page.goto(served().url);
+    expect(await page.locator('body').innerText()).toMatch(/^The code of this page could not be loaded, or/);
+    await page.unrouteAll();
+  }
+  await page.reload();
+  await page.waitForFunction('globalThis.kvferry');
+  expect(await page.locator('body').innerText()).not.toContain('could not be loaded');
+});
