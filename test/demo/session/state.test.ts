@@ -105,7 +105,15 @@ describe('a recording', () => {
       events: [{ kind: 'engine', role: 'prefill' }],
     });
     expect(() => parseRecording(old, 'old.json')).toThrow(
-      `old.json is not a recording of this version of kvferry: ✖ found version 1, wanted ${RECORDING_VERSION}`,
+      `old.json is not a recording of this version of kvferry: found version 1, wanted ${RECORDING_VERSION}: record it again.`,
+    );
+  });
+
+  it('that is damaged is refused with the place named', () => {
+    const events = [{ kind: 'blocks', atMs: 'soon', engineId: 'prefill-0', numBlocks: 4, changed: [] }];
+    const damaged = { kvferryRecording: RECORDING_VERSION, madeWith: 'x', title: 'x', events };
+    expect(() => parseRecording(JSON.stringify(damaged), 'x.json')).toThrow(
+      'x.json is not a recording of this version of kvferry: wanted a number at events.0.atMs.',
     );
   });
 

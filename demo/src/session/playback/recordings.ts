@@ -1,6 +1,6 @@
 /** Reads and checks recordings. */
-import { z } from 'zod';
-import { wholeNumber } from '../../../../src/config/fields.ts';
+import type { z } from 'zod';
+import { wantedBy, wholeNumber } from '../../../../src/config/fields.ts';
 import { type Recording, recordingSchema } from '../../../../src/recording/events.ts';
 import { settingsSchema } from '../settings.ts';
 
@@ -28,8 +28,12 @@ export function parseRecording(text: string, name: string): Recording {
     throw new Error(`${name} is not a recording: wanted one ${SAVED_BY}.`);
   const parsed = recordingSchema.safeParse(value);
   if (!parsed.success) {
-    const where = z.prettifyError(parsed.error).split('\n').slice(0, 2).join(' ');
-    throw new Error(`${name} is not a recording of this version of kvferry: ${where}`);
+    const issue = parsed.error.issues[0]!;
+    // The version's message says itself what it is about.
+    const place = issue.path.filter((key) => key !== 'kvferryRecording').join('.');
+    throw new Error(
+      `${name} is not a recording of this version of kvferry: ${wantedBy(issue)}${place && ` at ${place}`}.`,
+    );
   }
   for (const event of parsed.data.events) {
     if (event.kind !== 'blocks' && event.kind !== 'store_blocks') continue;
