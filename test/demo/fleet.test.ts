@@ -240,8 +240,9 @@ test('a simulation worker that cannot be loaded is reported, and Start over work
   const page = await browser().newPage();
   await page.route(/fleet-browser/, (route) => route.abort());
   await page.goto(`${served().url}#view=fleet`);
-  const alert = page.getByRole('alert');
-  await expect.poll(() => alert.innerText()).toContain('The simulation stopped');
+  const alert = page.getByRole('alert').filter({ hasText: 'The simulation stopped' });
+  await alert.waitFor();
+  await page.getByRole('button', { name: 'Reload the page' }).waitFor();
   await page.unroute(/fleet-browser/);
   await alert.getByRole('button', { name: 'Start over' }).click();
   await simulated(page, 0.1);
