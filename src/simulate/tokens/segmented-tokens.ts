@@ -183,7 +183,8 @@ export class SegmentedTokens extends TokenSequence {
   #copied(): Runs {
     const { tokens } = this.#runs;
     const { size, digests } = this.#runs.blocks;
-    const copied = noRuns(tokens, this.#runs.count + SPARE_RUNS);
+    const own = this.#runAt(this.#start + this.length) - this.#runAt(this.#start) + 1;
+    const copied = noRuns(tokens, own + SPARE_RUNS);
     this.eachRun(this.length, (key, from, length) => append(copied, key, from, length));
     if (this.#start === 0)
       copied.blocks = { size, digests: digests.slice(0, Math.floor(this.length / size)) };
