@@ -18,7 +18,7 @@ import {
   runKeys,
   SECRET_KEYS,
 } from './run-schema.ts';
-import { shownJson } from './shown.ts';
+import { cutShort, shownJson } from './shown.ts';
 import { keepsKv } from './store.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
@@ -256,8 +256,5 @@ function leaveOut(key: string, fallbacks: Fallbacks): string {
   return `; or leave it out for ${Array.isArray(fallback) ? fallback.join(', ') : String(fallback)}`;
 }
 
-function shown(value: unknown): string {
-  if (typeof value !== 'string') return shownJson(value);
-  const text = `'${value}'`;
-  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
-}
+const shown = (value: unknown): string =>
+  typeof value === 'string' ? cutShort(`'${value}'`) : shownJson(value);

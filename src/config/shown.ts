@@ -1,10 +1,13 @@
 /** Values from outside, as error messages show them. */
 
-/** As JSON, cut to at most `most` characters; 'missing' for undefined. */
-export function shownJson(value: unknown, most = 60): string {
-  const text = jsonOf(value);
-  return text.length <= most ? text : `${text.slice(0, most - 3)}...`;
-}
+const MOST_CHARACTERS = 60;
+
+/** As JSON, cut short; 'missing' for undefined. */
+export const shownJson = (value: unknown): string => cutShort(jsonOf(value));
+
+/** At most MOST_CHARACTERS of it. */
+export const cutShort = (text: string): string =>
+  text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS - 3)}...`;
 
 function jsonOf(value: unknown): string {
   if (value === undefined) return 'missing';

@@ -261,15 +261,9 @@ describe('the commands of a plan', () => {
   it('give engines only the pool sizes that the user gave, with their block size', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
-        ...{
-          workloadOptions: ['w.json'],
-          onEngines: WHAT,
-          traceBlockSize,
-          longest,
-          engine,
-          pools,
-          file: null,
-        },
+        ...noFile,
+        workloadOptions: ['w.json'],
+        pools,
       }).slice(0, 2);
     const [simulate, bench] = lines({ pBlocks: 500, dBlocks: null });
     expect(simulate).toContain('--block-size 128 --p-blocks 500 --d-blocks 600');
