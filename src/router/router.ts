@@ -135,10 +135,12 @@ export class Router {
     const number = this.#accepted++;
     const turn = conversation.turns + 1;
     const turnId = `${conversation.id}#${turn}.${number + 1}`;
-    const notice = { turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs };
+    const notice = (routed: RoutedTurn | null): TurnNotice => {
+      return { turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs, routed };
+    };
     const refused = tooLong(promptTokenIds.length, maxModelLen ?? Number.POSITIVE_INFINITY);
     if (refused !== null) {
-      onTurn({ ...notice, routed: null });
+      onTurn(notice(null));
       throw new RequestError(`request ${turnId}: ${refused}`);
     }
     const held = conversations.takeHeld(conversation);
@@ -159,7 +161,7 @@ export class Router {
     const again = conversation.takenBack;
     const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, again, onEngines };
     const served = new ServedTurn(facts);
-    onTurn({ ...notice, routed });
+    onTurn(notice(routed));
     // Created only if needed: with many short turns, AbortControllers would be most of the objects allocated.
     const stopping = request.stop?.length ? new AbortController() : null;
     const attempted: Attempted = {

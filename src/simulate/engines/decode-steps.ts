@@ -30,13 +30,14 @@ export class DecodeSteps {
    */
   plan(startMs: number, first: StepShape, most: number, dueMs: number | null): void {
     this.#beginAt(startMs, first);
-    const shape = Object.assign({}, first);
+    const { decodes, decodeContext, prefills, prefillTokens, prefillContext } = first;
+    const shape = { decodes, decodeContext, prefills, prefillTokens, prefillContext };
     let endMs = startMs;
     let count = 0;
     while (count < most && (dueMs === null || endMs < dueMs)) {
       const place = this.#before + count;
       if (place === this.#written) {
-        shape.decodeContext = first.decodeContext + count * first.decodes;
+        shape.decodeContext = decodeContext + count * decodes;
         this.#write(endMs + this.stepMs(shape));
       }
       endMs = this.#endsMs[place]!;

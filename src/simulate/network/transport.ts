@@ -3,6 +3,7 @@
  * (gates, holds, streams, claims) are the real connector's. When an engine ends, its READs end too.
  */
 
+import { byGroup } from '../../engine/block-table.ts';
 import type { BlockId, BlockIds } from '../../engine/types.ts';
 import { ATTEMPTS } from '../../transport/deadlines.ts';
 import { emptyResult } from '../../transport/transfer.ts';
@@ -99,7 +100,7 @@ export class SimulatedTransport implements ServingTransport {
     if (!holder) return emptyResult('dead', 'the holder is not there', clock.now() - begunMs);
     catchUp(remote.engineId);
     const own = this.identity.engineId;
-    const blockIds = remoteIds(pairs, this.identity.blockBytes.length);
+    const blockIds = remoteIds(pairs, this.identity.blockBytes);
     const gate = holder.handlersFor(own).gate?.(remoteRequestId, blockIds, claim, own);
     touch(remote.engineId);
     if (!gate?.allow) {
@@ -285,8 +286,8 @@ export class SimulatedTransport implements ServingTransport {
 }
 
 /** The holder's block ids by group. */
-function remoteIds(pairs: readonly BlockPair[], groups: number): BlockIds {
-  const ids: BlockId[][] = Array.from({ length: groups }, () => []);
+function remoteIds(pairs: readonly BlockPair[], groups: readonly unknown[]): BlockIds {
+  const ids = byGroup(groups, (): BlockId[] => []);
   for (const { group, remote } of pairs) ids[group]?.push(remote);
   return ids;
 }
