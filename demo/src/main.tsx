@@ -16,12 +16,14 @@ import { watchCode } from './session/fetch-code.ts';
 import { createSession } from './session/session.ts';
 import { watchShown } from './session/shown.ts';
 import { App } from './views/app.tsx';
+import { watchFocus } from './views/focus.ts';
 import { watchOpening } from './views/opening.ts';
 import { project, watchTheme } from './views/palette.ts';
 import { takeKeptTheme } from './views/theme.ts';
 
 watchCode();
 watchDrops();
+watchFocus();
 takeKeptTheme();
 watchTheme();
 watchShown();

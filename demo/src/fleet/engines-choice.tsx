@@ -1,4 +1,5 @@
 /** Chooses between a simulated fleet and real engines. */
+import { Button } from '../views/button.tsx';
 import type { Fleet } from './fleet.ts';
 import { REAL_MODEL, REAL_MOST } from './settings.ts';
 
@@ -15,15 +16,14 @@ export function EnginesChoice({ fleet }: { fleet: Fleet }) {
       <fieldset class="segments" aria-describedby="fleet-kind-help">
         <legend class="visually-hidden">Engines</legend>
         {CHOICES.map(([kind, name]) => (
-          <button
-            type="button"
+          <Button
             key={kind}
             aria-pressed={engines === kind}
-            disabled={kind === 'real' && missing !== null && engines !== 'real'}
+            off={kind === 'real' && missing !== null && engines !== 'real'}
             onClick={() => engines !== kind && fleet.set({ engines: kind })}
           >
             {name}
-          </button>
+          </Button>
         ))}
       </fieldset>
       <p class="field-help" id="fleet-kind-help">

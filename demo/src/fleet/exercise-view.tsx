@@ -3,6 +3,7 @@ import { useComputed } from '@preact/signals';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
 import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/compare.ts';
 import { numberChanged } from '../panels/fields.tsx';
+import { Button } from '../views/button.tsx';
 import { ms, percent, plural } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
 import { ChartTable } from './chart-table.tsx';
@@ -27,9 +28,9 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
             Stop
           </button>
         )}
-        <button type="button" class="primary" disabled={runs !== null} onClick={() => exercise.begin()}>
+        <Button class="primary" off={runs !== null} onClick={() => exercise.begin()}>
           {runs ? `Router ${runs.done + 1} of ${runs.policies}, ${percent(runs.share)}` : 'Compare'}
-        </button>
+        </Button>
       </div>
       <p class="quiet-text">
         {seconds} s of {rate} requests per second, seed {seed}. Each router gets its own simulated fleet with

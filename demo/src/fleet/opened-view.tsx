@@ -41,6 +41,11 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
     const bounds = (event.currentTarget as HTMLElement).getBoundingClientRect();
     point(picture.at({ x: event.clientX - bounds.x, y: event.clientY - bounds.y }) ?? at.peek());
   };
+  const close = () => {
+    // This button goes with the view.
+    document.querySelector<HTMLElement>('.fleet-open[aria-pressed="true"]')?.focus();
+    fleet.open(engineId);
+  };
   const stored = (id: number) => picture.stored(id, (look.value?.store ?? null) !== null);
   const shown = at.value === null ? undefined : blocks[at.value];
   const gone =
@@ -51,7 +56,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
         <h3 ref={heading} class={role === 'prefill' ? 'is-p' : 'is-d'}>
           {name}, block by block
         </h3>
-        <button type="button" onClick={() => fleet.open(engineId)}>
+        <button type="button" onClick={close}>
           Close
         </button>
       </div>

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { costsHere } from '../session/experiments/costs.ts';
 import { enginesNeeded, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
+import { Button } from '../views/button.tsx';
 import type { Fleet } from './fleet.ts';
 
 /** The most engines of each role that the page itself can run. */
@@ -55,13 +56,13 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       {!fleet.isReal.value && (
         <>
           {measuring.value && phase === 'busy' ? (
-            <button type="button" onClick={() => actions.stop()}>
+            <Button off={false} onClick={() => actions.stop()}>
               Stop measuring
-            </button>
+            </Button>
           ) : (
-            <button type="button" disabled={!ready} onClick={() => void measure()}>
+            <Button off={!ready} onClick={() => void measure()}>
               {measuring.value ? doing : "Use this computer's times"}
-            </button>
+            </Button>
           )}
           {measuring.value && (
             <progress class="story-progress" value={progress ?? undefined} max={1} aria-label={doing} />

@@ -1,5 +1,6 @@
 /** The router's last decisions; for a chosen one the candidates, what the router knew of each, and the reason. */
 import { useSignal, useSignalEffect } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import type { RoutedCandidate } from '../../../src/router/decision.ts';
 import type { LiveDecision } from '../../../src/simulate/live/view.ts';
 import { ms } from '../views/format.ts';
@@ -14,10 +15,13 @@ const CHANGES_MS = 1000;
 export function RouterView({ fleet }: { fleet: Fleet }) {
   const shown = useSignal<readonly LiveDecision[]>([]);
   const changed = useSignal(0);
+  const list = useRef<HTMLTableSectionElement>(null);
   useSignalEffect(() => {
     const look = fleet.look.value;
     const now = performance.now();
     if (look === null) shown.value = [];
+    // The row with the keyboard's focus would leave with it.
+    else if (list.current?.querySelector(':focus-visible')) return;
     else if (fleet.held.value || shown.peek().length === 0 || now - changed.peek() > CHANGES_MS) {
       changed.value = now;
       shown.value = look.decisions.slice(-SHOWN).reverse();
@@ -42,7 +46,7 @@ export function RouterView({ fleet }: { fleet: Fleet }) {
               <th scope="col">why</th>
             </tr>
           </thead>
-          <tbody>
+          <tbody ref={list}>
             {shown.value.map((decision) => (
               <Decision
                 key={decision.turnId}

@@ -2,6 +2,7 @@
 import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveEngine } from '../../../src/simulate/live/view.ts';
+import { Button } from '../views/button.tsx';
 import { percent } from '../views/format.ts';
 import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
@@ -62,23 +63,21 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
         <h3 class={role === 'prefill' ? 'is-p' : 'is-d'}>
           {letter} <span class="fleet-about">{about}</span>
         </h3>
-        <button
-          type="button"
-          disabled={busy || full}
+        <Button
+          off={busy || full}
           title={full ? `${isReal ? 'Real engines: at' : 'At'} most ${most} ${letter}` : undefined}
           aria-label={`Start one more ${letter}`}
           onClick={() => fleet.scale(role, 1)}
         >
           + {letter}
-        </button>
-        <button
-          type="button"
-          disabled={busy || engines.length < 2}
+        </Button>
+        <Button
+          off={busy || engines.length < 2}
           aria-label={`Drain one ${letter}`}
           onClick={() => fleet.scale(role, -1)}
         >
           − {letter}
-        </button>
+        </Button>
       </div>
       <ul class="fleet-tiles">
         {engines.map((engine) => (

@@ -2,6 +2,7 @@
 import { effect, type Signal, signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
+import { Button } from '../views/button.tsx';
 import { lookAt } from './conditions.ts';
 import { type Lesson, OBJECTS, type PageObject, type Seen, type Task } from './types.ts';
 
@@ -72,7 +73,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
   const replayed = state.replay.value !== null;
   const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
   usePointer(task.look);
-  const { ran, goOn } = useFocusAfterwards(seen.value);
+  const goOn = useFocusAfterwards(seen.value);
   const run = async () => {
     showObject(task.look);
     if (state.replay.peek() !== null) {
@@ -116,18 +117,14 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
       </li>
       <li class="lesson-part">
         <h3>Run</h3>
-        <button
-          type="button"
+        <Button
           class="primary lesson-run"
           translate
-          disabled={!ready || running.value || predicted.value === null || (replayed && seen.value)}
-          onClick={(event) => {
-            ran.current = document.activeElement === event.currentTarget;
-            void run();
-          }}
+          off={!ready || running.value || predicted.value === null || (replayed && seen.value)}
+          onClick={() => void run()}
         >
           {task.todo}
-        </button>
+        </Button>
         <p class="lesson-look">
           {predicted.value === null && !seen.value ? 'Predict first. ' : ''}Look at {task.look}.
         </p>
@@ -178,17 +175,13 @@ function usePointer(object: PageObject): void {
   });
 }
 
-/** The run button loses the focus while it is disabled; keyboard users get the focus on the continue button afterwards. */
+/** Once the step is seen, the focus goes on from the run button to the continue button. */
 function useFocusAfterwards(seen: boolean) {
-  /** The step was run by a button that had the focus. */
-  const ran = useRef(false);
   const goOn = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    if (!seen || !ran.current) return;
-    ran.current = false;
-    if (document.activeElement === document.body) goOn.current?.focus({ preventScroll: true });
+    if (seen && document.activeElement?.matches('.lesson-run')) goOn.current?.focus({ preventScroll: true });
   }, [seen]);
-  return { ran, goOn };
+  return goOn;
 }
 
 function showObject(object: PageObject): void {

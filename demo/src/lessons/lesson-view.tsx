@@ -1,7 +1,7 @@
 /** The running lesson, as wide as the page: its text, its steps one after the other, and a question at the end. */
 import '../styles/lessons.css';
 import { useSignal } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { beginLesson } from './begin.ts';
 import { describeSettings } from './describe-settings.ts';
@@ -14,7 +14,7 @@ import { actionsWhile } from './while-shown.ts';
 export function LessonView({ session }: { session: Session }) {
   const lesson = lessonNumbered(session.state.settings.value.lesson);
   const before = useRef<number | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // The button that led here from another lesson is gone.
     if (lesson && before.current !== null && document.activeElement === document.body)
       document.querySelector<HTMLElement>('.lesson')?.focus({ preventScroll: true });
@@ -112,7 +112,7 @@ function Steps({ lesson, session, go }: StepsProps) {
   const body = useRef<HTMLDivElement>(null);
   const wentOn = useRef(false);
   // The pressed button is gone, so the focus moves to the next step.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wentOn.current && document.activeElement === document.body)
       body.current?.querySelector<HTMLElement>(FIRST)?.focus({ preventScroll: true });
     wentOn.current = false;

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { isConversation, talksOf } from '../session/conversation/conversation.ts';
 import { ABILITIES } from '../session/conversation/suggestions.ts';
 import type { Session } from '../session/types.ts';
+import { Button } from '../views/button.tsx';
 import { TurnList } from './turn-list.tsx';
 
 export function Chat({ session }: { session: Session }) {
@@ -36,11 +37,12 @@ function Composer({ session: { state, actions } }: { session: Session }) {
     >
       {!recorded && (
         <ul class="chat-suggestions" aria-label="Suggested questions">
-          {state.suggestions.value.map((question) => (
-            <li key={question}>
-              <button type="button" class="chip" disabled={!ready} onClick={() => ask(question)}>
+          {state.suggestions.value.map((question, i) => (
+            // The focus stays at its place when the suggestions change.
+            <li key={`${i}`}>
+              <Button class="chip" off={!ready} onClick={() => ask(question)}>
                 {question}
-              </button>
+              </Button>
             </li>
           ))}
         </ul>
@@ -59,13 +61,13 @@ function Composer({ session: { state, actions } }: { session: Session }) {
           }}
         />
         {phase === 'busy' ? (
-          <button type="button" class="chat-stop" onClick={() => actions.stop()}>
+          <Button class="chat-stop" off={false} onClick={() => actions.stop()}>
             Stop
-          </button>
+          </Button>
         ) : (
-          <button type="submit" class="primary" disabled={!ready}>
+          <Button type="submit" class="primary" off={!ready}>
             Ask
-          </button>
+          </Button>
         )}
       </div>
     </form>

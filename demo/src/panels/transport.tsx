@@ -1,5 +1,6 @@
 /** Play, pause, step, reset, and the mode, for engines and recordings. */
 import type { Mode, Session } from '../session/types.ts';
+import { Button } from '../views/button.tsx';
 import { MODES } from '../views/modes.ts';
 
 export function Transport({ session: { state, actions } }: { session: Session }) {
@@ -11,25 +12,20 @@ export function Transport({ session: { state, actions } }: { session: Session })
     <div class="transport-row">
       <fieldset class="transport-buttons" aria-label="Play the conversation">
         {playing ? (
-          <button type="button" class="primary" onClick={() => actions.pause()}>
+          <Button class="primary" off={false} onClick={() => actions.pause()}>
             Pause
-          </button>
+          </Button>
         ) : (
-          <button type="button" class="primary" disabled={!idle} onClick={() => actions.play()}>
+          <Button class="primary" off={!idle} onClick={() => actions.play()}>
             Play
-          </button>
+          </Button>
         )}
-        <button
-          type="button"
-          disabled={!idle || playing}
-          title="Play one turn"
-          onClick={() => void actions.step()}
-        >
+        <Button off={!idle || playing} title="Play one turn" onClick={() => void actions.step()}>
           Step
-        </button>
-        <button type="button" disabled={phase === 'starting'} onClick={() => void actions.reset()}>
+        </Button>
+        <Button off={phase === 'starting'} onClick={() => void actions.reset()}>
           Reset
-        </button>
+        </Button>
       </fieldset>
       {recorded && (
         <p class="mode-now">

@@ -6,6 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { outcomeOf } from '../../../../src/measure/outcome.ts';
 import type { Crossover, Session } from '../../session/types.ts';
 import { AsTable } from '../as-table.tsx';
+import { Button } from '../button.tsx';
 import { DataTable } from '../data-table.tsx';
 import { ms } from '../format.ts';
 import { clamp } from '../geometry.ts';
@@ -40,17 +41,13 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
         <h2>Where pulling begins to win</h2>
         {crossover?.link && <span class="tag">over a modelled link</span>}
         {!recorded && (
-          <button
-            type="button"
-            disabled={state.status.value.phase !== 'ready'}
-            onClick={() => void actions.runCrossover()}
-          >
+          <Button off={state.status.value.phase !== 'ready'} onClick={() => void actions.runCrossover()}>
             {crossover?.running
               ? `Measuring ${crossover.done} of ${crossover.total}`
               : crossover
                 ? 'Measure again'
                 : 'Measure'}
-          </button>
+          </Button>
         )}
       </div>
       <div class="crossover-chart">

@@ -1,5 +1,6 @@
 /** The race: the conversation's next turn, with KV recomputed by P and with KV pulled back from D. */
 import type { Race, RaceLane, Session } from '../../session/types.ts';
+import { Button } from '../button.tsx';
 import { bytes, ms, plural } from '../format.ts';
 import { plainly } from '../plain-words.ts';
 import { useNow } from '../use-frames.ts';
@@ -25,14 +26,13 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
           </p>
         )}
         {!recorded && (
-          <button
-            type="button"
+          <Button
             class="primary"
-            disabled={phase !== 'ready' || !canRace(race, state.turns.value)}
+            off={phase !== 'ready' || !canRace(race, state.turns.value)}
             onClick={() => void actions.runRace()}
           >
             {race && !running ? 'Race again' : running ? 'Racing…' : 'Race the next turn'}
-          </button>
+          </Button>
         )}
       </div>
       {race ? (

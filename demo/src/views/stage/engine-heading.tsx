@@ -1,5 +1,6 @@
 /** The heading over an engine's blocks: its task, its state, and its buttons. */
 import type { Mode, Role, Session } from '../../session/types.ts';
+import { Button } from '../button.tsx';
 import { plural } from '../format.ts';
 import { plainly } from '../plain-words.ts';
 
@@ -61,38 +62,32 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
   const engine = state.drawn[role].value;
   const off = phase === 'starting' || phase === 'failed' || !engine?.alive.value;
   const name = role === 'prefill' ? 'P' : 'D';
-  if (engine?.alive.value === false && phase === 'ready') {
-    return (
-      <div class="engine-buttons">
-        <button type="button" class="primary" onClick={() => void actions.revive()}>
-          Restart {name}
-        </button>
-      </div>
-    );
-  }
+  const dead = engine?.alive.value === false && phase === 'ready';
   return (
     <div class="engine-buttons">
-      {role === 'prefill' ? (
-        <button type="button" disabled={off} onClick={() => void actions.evictPrefill()}>
+      {!dead && role === 'prefill' && (
+        <Button off={off} onClick={() => void actions.evictPrefill()}>
           Empty P's cache
-        </button>
-      ) : (
-        <button
-          type="button"
-          disabled={off || !engine?.stats.value?.heldRequests}
-          onClick={() => void actions.expireHold()}
-        >
-          Let D's hold run out
-        </button>
+        </Button>
       )}
-      <button
-        type="button"
-        disabled={off}
-        title="Stops the engine without telling the other one, which notices it as it would notice a crash"
-        onClick={() => void actions.kill(role)}
+      {!dead && role === 'decode' && (
+        <Button off={off || !engine?.stats.value?.heldRequests} onClick={() => void actions.expireHold()}>
+          Let D's hold run out
+        </Button>
+      )}
+      {/* One button, which keeps the focus. */}
+      <Button
+        class={dead ? 'primary' : undefined}
+        off={off && !dead}
+        title={
+          dead
+            ? undefined
+            : 'Stops the engine without telling the other one, which notices it as it would notice a crash'
+        }
+        onClick={() => void (dead ? actions.revive() : actions.kill(role))}
       >
-        Kill {name}
-      </button>
+        {dead ? 'Restart' : 'Kill'} {name}
+      </Button>
     </div>
   );
 }

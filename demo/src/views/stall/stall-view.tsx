@@ -5,6 +5,7 @@ import { RUNS } from '../../session/experiments/measuring.ts';
 import { SPEEDS } from '../../session/settings.ts';
 import type { Session, Stall, StallRun } from '../../session/types.ts';
 import { AsTable } from '../as-table.tsx';
+import { Button } from '../button.tsx';
 import { DataTable } from '../data-table.tsx';
 import { ms, plural, slowerInWords } from '../format.ts';
 import { leastFont, reducedMotion } from '../palette.ts';
@@ -47,14 +48,9 @@ export function StallView({ session: { state, actions } }: { session: Session })
           </button>
         )}
         {!recorded && (
-          <button
-            type="button"
-            class="primary"
-            disabled={phase !== 'ready' || running}
-            onClick={() => void actions.runStall()}
-          >
+          <Button class="primary" off={phase !== 'ready' || running} onClick={() => void actions.runStall()}>
             {running ? `Run ${runsOf(stall) + 1} of ${2 * RUNS}…` : 'Let two users ask'}
-          </button>
+          </Button>
         )}
       </div>
       {stall ? (
