@@ -16,13 +16,15 @@ function bench(tokens: number, conversations: number, fails = '', settings: Part
       yield { text: 'so ', final: i === tokens ? { text: 'so '.repeat(tokens) } : null };
     }
   }
+  const cluster = { info: { model: { maxModelLen: 100 } }, text: { tokenizer: { mostCharacters: 4 } } };
   const stand = {
     settings: { ...defaultSettings, conversations, ...settings },
     state: { suggestions: {}, playing: {} },
-    engines: { running: { recorder: { generate, lastTurn: () => null, endConversation } } },
+    engines: { running: { cluster, recorder: { generate, lastTurn: () => null, endConversation } } },
     exclusive: (_: string, run: (signal: AbortSignal) => Promise<void>) => run(new AbortController().signal),
     setSettings: () => {},
     emit: () => {},
+    note: (_: string, message: string) => void told.push(message),
     nowMs: () => 0,
   };
   return { talk: new Talk(stand as unknown as Workbench), told };
@@ -40,6 +42,16 @@ function keptBefore(): Map<string, string> {
   return items;
 }
 afterEach(() => vi.unstubAllGlobals());
+
+it('a question that cannot fit into the context is refused before it is turned into tokens', async () => {
+  const { talk, told } = bench(1, 1);
+  await talk.ask('x'.repeat(396));
+  expect(told).toEqual([`1 ${'x'.repeat(396)}`]);
+  await talk.ask('x'.repeat(397));
+  expect(told.slice(1)).toEqual([
+    "The question has at least 100 tokens, and the model's context has 100: shorten the question.",
+  ]);
+});
 
 it('a reset removes the kept conversation, even with keeping off', async () => {
   const kept = keptBefore();

@@ -31,8 +31,23 @@ export class Talk {
 
   async ask(question: string): Promise<void> {
     this.#bench.state.playing.value = false;
+    const refusal = this.#tooLong(question);
+    if (refusal !== null) {
+      this.#bench.note('warning', refusal);
+      return;
+    }
     await this.#bench.exclusive('Answering', (signal) => this.#turn(this.#chat, question, signal));
     this.#suggest();
+  }
+
+  /** Why a question is far too long; null if it may fit. Turning 1 MB into tokens takes seconds, during which the page stands. */
+  #tooLong(question: string): string | null {
+    const cluster = this.#bench.engines.running?.cluster;
+    if (!cluster) return null;
+    const { maxModelLen } = cluster.info.model;
+    const least = Math.ceil(question.length / cluster.text.tokenizer.mostCharacters);
+    if (least < maxModelLen) return null;
+    return `The question has at least ${least} tokens, and the model's context has ${maxModelLen}: shorten the question.`;
   }
 
   /** Continues the shipped conversation until `until` of its turns were asked, or the user pauses. */
