@@ -38,7 +38,7 @@ export const planning = {
     }),
   sample: positive('requests').nullable().default(null).meta({
     description:
-      'Requests by which the last candidates are compared; rounds with more candidates use an eighth, a quarter and half of it. The answer is checked with eight times as many. Default: 400 to 1600, fewer for long prompts, but at least what arrives in 20 times --slo-ttft.',
+      'Requests by which the last candidates are compared; rounds with more candidates use an eighth, a quarter and half of it. The answer is checked with eight times as many. Default: 400 to 1600, fewer for long prompts, but without --engines at least what arrives in 20 times --slo-ttft.',
     value: 'N',
   }),
   fleetOut: text('a file').nullable().default(null).meta({

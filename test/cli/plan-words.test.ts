@@ -60,3 +60,16 @@ it('a plan without a fleet says so if more requests failed than missed either li
   expect(answer(row(false, 0), row(false, 60))).toContain(said);
   expect(answer(row(false, 10), row(true, 0))).not.toContain('failed');
 });
+
+it('a best rate says why the next one is not sustained, if enough requests met the SLO there', () => {
+  const plan = planOf({ counted: 460, counted_ms: 100_000 });
+  const goal = { kind: 'goodput', engines: 3 };
+  const said = (above: object) => {
+    const tried = [{ requests_per_second: 6, counted_ms: 100_000, due: 600, counted: 590, ...above }];
+    const goodput = { requests_per_second: 5, surely: 5, surely_not_at: null, not_at: 6, tried };
+    return certaintyOf({ ...plan, goal, goodput } as unknown as PlanReport).slice(1);
+  };
+  expect(said({ share: 0.5 })).toEqual([]);
+  expect(said({ share: 1 })).toEqual([expect.stringContaining('arrive faster than they are served')]);
+  expect(said({ share: 1, counted: 500 })).toEqual([expect.stringContaining('only 5 per second arrived')]);
+});

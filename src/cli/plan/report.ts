@@ -106,6 +106,7 @@ export function rowOf(outcome: Outcome): PlanRow {
     missed: outcome.missed,
     ttft_ms: ttftMs,
     tpot_ms: tpotMs,
+    wait_growth: outcome.waitGrowth,
     good_per_second: outcome.goodPerSecond,
     counted_ms: outcome.countedMs,
     verdict: outcome.verdict,

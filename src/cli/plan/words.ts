@@ -181,10 +181,12 @@ function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `The whole interval meets the requirement ${yes}, and ${not === null ? 'no rate that was tried misses it for certain' : `misses it from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
-    ...(above && above.share >= attainment && !arrivedAsPlanned(outcomeOf(above))
-      ? [
-          `At that rate only ${formatRate(arrivalRateOf(outcomeOf(above)))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`,
-        ]
-      : []),
+    ...(above && above.share >= attainment ? [whyNotAt(outcomeOf(above))] : []),
   ];
 }
+
+/** Why a rate at which enough requests met the SLO is not sustained. */
+const whyNotAt = (outcome: ReturnType<typeof outcomeOf>): string =>
+  arrivedAsPlanned(outcome)
+    ? 'At that rate enough requests met it, but they arrive faster than they are served, so the wait grows without end.'
+    : `At that rate only ${formatRate(arrivalRateOf(outcome))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`;

@@ -43,6 +43,11 @@ export const planRowSchema = z.strictObject({
   missed: z.strictObject({ ttft: count, tpot: count, failed: count }),
   ttft_ms: quantiles,
   tpot_ms: quantiles,
+  wait_growth: z
+    .number()
+    .describe(
+      'By how much TTFT grew over the counted time, as a share of that time: about the share of the load beyond what an overloaded fleet serves.',
+    ),
   good_per_second: perSecond,
   counted_ms: z.number().describe('Time over which the counted requests arrived, over all seeds.'),
   verdict: z.enum(VERDICTS),

@@ -5,7 +5,7 @@
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
-import { arrivedAsPlanned, type Outcome, type Slo, type Trial } from './outcome.ts';
+import { isSustained, type Outcome, type Slo, type Trial } from './outcome.ts';
 import {
   checkOf,
   eachOf,
@@ -230,7 +230,7 @@ interface RateSearch {
   step?: number;
   /** The search ends when a rate that is sustained and one that is not differ by no more than this factor. */
   nearness: number;
-  /** The result is reported, so requests must also arrive as often as asked. */
+  /** The result is reported, so requests must also arrive as often as asked, and be served as fast. */
   decides?: boolean;
 }
 
@@ -246,7 +246,7 @@ async function goodputOf(
   const tried = new Map<number, Outcome>();
   const at = async (perSecond: number): Promise<Outcome> => {
     const found = await trials.run({ candidate, perSecond, ...length });
-    const outcome = decides && !arrivedAsPlanned(found) ? { ...found, met: false } : found;
+    const outcome = decides && !isSustained(found) ? { ...found, met: false } : found;
     tried.set(perSecond, outcome);
     return outcome;
   };

@@ -1,5 +1,6 @@
 /** What a simulated trial showed: which share of the requests that count keeps the SLO, and why the others do not. */
 
+import { linearRegression } from 'simple-statistics';
 import { sortedQuantile } from '../../measure/statistics.ts';
 import { sum, sumOf } from '../../sum.ts';
 import { type SimulatedRun, verdictOfRun } from '../results/outcome.ts';
@@ -44,6 +45,13 @@ export interface Outcome extends Trial {
   /** Quantiles in milliseconds; null without any request. */
   ttftMs: Quantiles | null;
   tpotMs: Quantiles | null;
+  /**
+   * Milliseconds by which TTFT grows in each millisecond of that time, on average over the seeds: by this share more
+   * requests arrive than an overloaded fleet serves.
+   */
+  waitGrowth: number;
+  /** Mean stay of a conversation, milliseconds. */
+  stayMs: number;
   /** Requests a second that kept the SLO. */
   goodPerSecond: number;
   /** Requests that would have arrived in that time if no answer took any: by the rate, or by the trace. */
@@ -72,6 +80,30 @@ export const arrivedAsPlanned = ({ counted, due }: Pick<Outcome, 'counted' | 'du
 
 /** Share of the arrival time that is warm-up at least. */
 export const WARM_UP_SHARE = 0.2;
+/** Share of a conversation's mean stay that the warm-up must cover: few conversations stay much longer. */
+export const NEARLY_ALL = 0.8;
+
+/** Whether the fifth of the time that is warm-up anyway is long enough for conversations that stay so long. */
+export const isBrief = ({
+  stayMs,
+  sample,
+  perSecond,
+}: Pick<Outcome, 'stayMs' | 'sample' | 'perSecond'>): boolean =>
+  NEARLY_ALL * stayMs <= (WARM_UP_SHARE * 1000 * sample) / perSecond;
+
+/** Share of the requests that a fleet may fall behind by at a rate that it sustains. */
+const MOST_BEHIND = 0.03;
+
+/**
+ * Whether requests arrive as often as asked and are served as fast. In a short sample all may keep the SLO though ever
+ * more of them wait, or though conversations wait so long that their next turns are still to come.
+ */
+export function isSustained(outcome: Outcome): boolean {
+  const { counted, due, waitGrowth } = outcome;
+  const missing = isBrief(outcome) ? Math.max(0, 1 - counted / due) : 0;
+  return arrivedAsPlanned(outcome) && missing + Math.max(0, waitGrowth) < MOST_BEHIND;
+}
+
 /** Few, so that each is long beside the time for which a queue remembers: shorter batches differ too little. */
 const BATCHES = 5;
 
@@ -85,6 +117,8 @@ export interface CountedRun {
   missed: Outcome['missed'];
   ttfts: number[];
   tpots: number[];
+  waitGrowth: number;
+  stayMs: number;
   due: number;
   countedMs: number;
   score: number;
@@ -112,6 +146,7 @@ export function countRun(
     return batches[Math.min(BATCHES - 1, Math.floor((BATCHES * sinceMs) / Math.max(countedMs, 1e-9)))]!;
   };
   const [ttfts, tpots]: [number[], number[]] = [[], []];
+  const waits: [number, number][] = [];
   const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
   for (let i = 0; i < collector.count; i++) {
     const batch = batchAt(starts[i]!);
@@ -119,6 +154,7 @@ export function countRun(
     const ttftMs = firsts[i]!;
     const tpotMs = collector.tpotMs(i);
     ttfts.push(ttftMs);
+    waits.push([starts[i]!, ttftMs]);
     if (tpotMs !== null) tpots.push(tpotMs);
     const late = { ttft: ttftMs > (slo.ttftMs ?? Infinity), tpot: (tpotMs ?? 0) > (slo.tpotMs ?? Infinity) };
     if (late.ttft) missed.ttft++;
@@ -135,8 +171,16 @@ export function countRun(
   }
   const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
   const due = dueIn(fromMs, untilMs);
-  return { batches, missed, ttfts, tpots, due, countedMs, score, verdict, busy: busyOf(cluster) };
+  return {
+    ...{ batches, missed, ttfts, tpots, due, countedMs, score, verdict, busy: busyOf(cluster) },
+    waitGrowth: growthOf(waits),
+    stayMs: collector.stayMsSince(warmUpShare * collector.conversations.lastMs),
+  };
 }
+
+/** The slope of these values over their times; 0 if there is one time only. */
+const growthOf = (values: [atMs: number, ms: number][]): number =>
+  new Set(values.map(([atMs]) => atMs)).size > 1 ? linearRegression(values).m : 0;
 
 function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
   const mean = (role: 'prefill' | 'decode'): number => {
@@ -169,6 +213,8 @@ export function outcomeOf(trial: Trial, withWarmUp: number, runs: readonly Count
     },
     ttftMs: quantilesOf(runs.flatMap(({ ttfts }) => ttfts)),
     tpotMs: quantilesOf(runs.flatMap(({ tpots }) => tpots)),
+    waitGrowth: total(({ waitGrowth }) => waitGrowth) / runs.length,
+    stayMs: total(({ stayMs }) => stayMs) / runs.length,
     goodPerSecond: countedMs > 0 ? (1000 * good) / countedMs : 0,
     due: total(({ due }) => due),
     countedMs,

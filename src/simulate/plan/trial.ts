@@ -12,11 +12,12 @@ import {
   type CountedRun,
   countRun,
   countsFrom,
+  isBrief,
+  NEARLY_ALL,
   type Outcome,
   outcomeOf,
   type Slo,
   type Trial,
-  WARM_UP_SHARE,
 } from './outcome.ts';
 
 /** What all trials have in common. */
@@ -39,8 +40,6 @@ export interface TrialRun {
   requests: number;
 }
 
-/** Share of a conversation's mean stay that the warm-up must cover: few conversations stay much longer. */
-const NEARLY_ALL = 0.8;
 /** A warm-up is this many times as long as conversations stayed without it, since answers take longer in a full fleet. */
 const LONGER_THEN = 1.5;
 
@@ -65,9 +64,8 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
     requests += run.requests;
     const { outcome } = run;
     /** In warm-ups. */
-    const stays = (run.stayMs * perSecond) / (1000 * each);
-    const isBrief = NEARLY_ALL * stays * each <= WARM_UP_SHARE * sample;
-    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && arrivedAsPlanned(outcome));
+    const stays = (outcome.stayMs * perSecond) / (1000 * each);
+    const isUp = isBrief(outcome) || (NEARLY_ALL * stays <= warmUps && arrivedAsPlanned(outcome));
     const isAttained = outcome.share >= slo.attainment;
     if (isShort && !isUp) return { outcome: { ...outcome, met: isAttained }, requests };
     if (!isAttained || (isUp && outcome.verdict === 'STABLE') || warmUps >= most)
@@ -80,7 +78,7 @@ async function simulateWarm(
   trial: Trial,
   warmUps: number,
   { simulation, base, load, slo, longest }: TrialWorld,
-): Promise<TrialRun & { stayMs: number }> {
+): Promise<TrialRun> {
   const before = warmUps * Math.min(trial.sample, longest);
   const withWarmUp = before + trial.sample;
   const warmUpShare = before / withWarmUp;
@@ -94,19 +92,13 @@ async function simulateWarm(
       ? sumOf(dueMs, (ms) => Number(ms >= fromMs && ms <= untilMs))
       : (trial.perSecond * (untilMs - fromMs)) / 1000;
   const runs: CountedRun[] = [];
-  const all = { requests: 0, stayMs: 0 };
+  let requests = 0;
   for (let i = 0; i < seeds; i++) {
     const run = await simulateOnce(plan, simulation, seed + i, new Collector(), false);
-    all.requests += run.collector.arrived;
-    const { collector } = run;
-    all.stayMs += collector.stayMsSince(warmUpShare * collector.conversations.lastMs);
+    requests += run.collector.arrived;
     runs.push(countRun(run, slo, warmUpShare, dueIn));
   }
-  return {
-    outcome: outcomeOf(trial, withWarmUp, runs, slo),
-    requests: all.requests,
-    stayMs: all.stayMs / seeds,
-  };
+  return { outcome: outcomeOf(trial, withWarmUp, runs, slo), requests };
 }
 
 export interface TrialsDeps {

@@ -320,6 +320,20 @@ describe('the best rate', () => {
     }
   });
 
+  it.each([1, 4])(
+    'is no more than a fleet serves, though queues last longer than the sample: conversations of %d turns',
+    async (turns) => {
+      // At 12 a second for 32 s, all wait less than the 8 s that the SLO allows.
+      const search = searchOf(drawnLoad(400, { turns }), slo(8000));
+      const { chosen, front } = await bestGoodput(search, 3, 7);
+      const [one, two] = [...front, chosen!].map(({ best }) => best.perSecond);
+      expect(one).toBeGreaterThan(9);
+      expect(one).toBeLessThan(10.6);
+      expect(two).toBeGreaterThan(18);
+      expect(two).toBeLessThan(21.2);
+    },
+  );
+
   it('is found for a trace that begins slower than it continues', async () => {
     // 100 ms apart, then 20 ms: 27 a second in all, and ten in the sample.
     const times = Array.from({ length: 300 }, (_, i) => 100 * Math.min(i + 1, 60) + 20 * Math.max(0, i - 59));
