@@ -24,3 +24,11 @@ export interface AdapterReport {
   /** The arithmetic that the device was opened for. Absent: f32. */
   arithmetic?: Arithmetic;
 }
+
+/** Lanes in a subgroup; null if the adapter has no single fixed size. */
+export function fixedSubgroupSize(
+  features: readonly string[],
+  { min, max }: { min: number | null; max: number | null },
+): number | null {
+  return features.includes('subgroups') && min === max && min ? min : null;
+}

@@ -6,7 +6,7 @@
 import type { Arithmetic } from '../config/arithmetic.ts';
 import { AdapterError, ConfigError, EngineDeadError, messageOf } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
-import type { AdapterReport } from './adapter-report.ts';
+import { type AdapterReport, fixedSubgroupSize } from './adapter-report.ts';
 import { DeviceBytes } from './device-bytes.ts';
 
 export interface DeviceNeeds {
@@ -245,8 +245,8 @@ export class GpuDevice {
 
 export function describeAdapter(adapter: GPUAdapter, backend = 'webgpu'): AdapterReport {
   const { info, limits, features } = adapter;
-  const min = info.subgroupMinSize ?? 0;
-  const max = info.subgroupMaxSize ?? 0;
+  const named = [...features].sort();
+  const { subgroupMinSize: min = null, subgroupMaxSize: max = null } = info;
   return {
     name: adapterName(info),
     vendor: info.vendor,
@@ -254,8 +254,8 @@ export function describeAdapter(adapter: GPUAdapter, backend = 'webgpu'): Adapte
     description: info.description,
     backend,
     software: isSoftwareAdapter(info),
-    features: [...features].sort(),
-    subgroupSize: features.has('subgroups') && min === max && min > 0 ? min : null,
+    features: named,
+    subgroupSize: fixedSubgroupSize(named, { min, max }),
     limits: {
       maxBufferSize: limits.maxBufferSize,
       maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,

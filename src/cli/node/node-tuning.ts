@@ -1,6 +1,7 @@
 /** Chooses the matrix kernel variants for this machine's adapter: from the cache, or by measuring before engines start. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
+import { fixedSubgroupSize } from '../../gpu/adapter-report.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import {
   compareSpeed,
@@ -9,7 +10,8 @@ import {
   tunedMatrix,
   tuneGemm,
 } from '../../model/kernels/autotune.ts';
-import type { GemmTuning } from '../../model/kernels/gemm-forms.ts';
+import { type GemmTuning, gemmCandidates } from '../../model/kernels/gemm-forms.ts';
+import { adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
 import type { Architecture } from '../../model/types.ts';
 import { weightSizes } from '../../model/weights/weight-sizes.ts';
@@ -78,7 +80,9 @@ class Tuner {
 
   async forms(arithmetic: Arithmetic): Promise<GemmTuning> {
     const key = await this.#key(arithmetic);
-    const known = this.#again ? null : await readTuning(this.#file, key);
+    const { features, subgroupMinSize: min, subgroupMaxSize: max, software } = this.#adapter;
+    const form = adapterForm({ subgroupSize: fixedSubgroupSize(features, { min, max }), software });
+    const known = this.#again ? null : await readTuning(this.#file, key, gemmCandidates(form));
     if (known) return { choice: known, source: 'cached' };
     this.#say(`which variants of the matrix kernel are fast${arithmetic === 'f16' ? ' in f16' : ''}`);
     const choice = await this.#on([arithmetic], ([ground]) => tuneGemm(ground!));

@@ -5,7 +5,13 @@ import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { z } from 'zod';
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { type ReadShader, shaderText } from '../../gpu/kernels.ts';
-import { formOf, GEMM_FORMS, type GemmChoice } from '../../model/kernels/gemm-forms.ts';
+import {
+  type Candidates,
+  formOf,
+  GEMM_FORMS,
+  type GemmChoice,
+  ROW_CLASSES,
+} from '../../model/kernels/gemm-forms.ts';
 import { userCacheFile, writeUserCache } from '../../platform/node/user-cache.ts';
 
 const form = z.enum(GEMM_FORMS);
@@ -37,8 +43,17 @@ async function readAll(file: string): Promise<z.infer<typeof fileSchema>> {
 const own = <T>(all: Readonly<Record<string, T>>, key: string): T | null =>
   Object.hasOwn(all, key) ? all[key]! : null;
 
-export async function readTuning(file: string, key: string): Promise<GemmChoice | null> {
-  return own((await readAll(file)).gemm, key);
+/**
+ * null if a form is not among the candidates, which another version may have had: it may add in another order than the
+ * adapter's other forms.
+ */
+export async function readTuning(
+  file: string,
+  key: string,
+  candidates: Candidates,
+): Promise<GemmChoice | null> {
+  const choice = own((await readAll(file)).gemm, key);
+  return choice && ROW_CLASSES.every((rows) => candidates[rows].includes(choice[rows])) ? choice : null;
 }
 
 export async function readF16Speed(file: string, key: string): Promise<number | null> {

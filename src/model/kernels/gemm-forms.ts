@@ -54,15 +54,12 @@ export interface GemmAdapter {
 }
 
 /** The forms an adapter can run, by number of rows. The first is the default without a measurement. */
-export function gemmCandidates({
-  subgroup,
-  waits,
-}: GemmAdapter): Readonly<Record<RowClass, readonly GemmForm[]>> {
+export type Candidates = Readonly<Record<RowClass, readonly GemmForm[]>>;
+
+export function gemmCandidates({ subgroup, waits }: GemmAdapter): Candidates {
   if (waits) return WAITING;
   return subgroup === null ? ANY : SHUFFLING;
 }
-
-type Candidates = Readonly<Record<RowClass, readonly GemmForm[]>>;
 
 /** These sum along k in parts; the other forms do not. */
 const WAITING: Candidates = {
