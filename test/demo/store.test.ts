@@ -4,7 +4,17 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import type { Race, StoreView, TransferView } from '../../demo/src/session/types.ts';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
-import { ask, type OpenedPage, openPage, type PageState, readState, servePage, untilReady } from './page.ts';
+import {
+  ask,
+  type OpenedPage,
+  openPage,
+  openSettings,
+  type PageState,
+  readState,
+  servePage,
+  until,
+  untilReady,
+} from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
@@ -154,9 +164,10 @@ describe('a conversation with a store', () => {
 test('without private files the store is in memory only, with a note', async () => {
   const page = await browser().newPage();
   onTestFinished(() => page.close());
+  const none = "navigator.storage.getDirectory = () => Promise.reject(new Error('not here'));";
+  await page.addInitScript(none);
   await page.route(/store-browser/, async (route) => {
     const response = await route.fetch();
-    const none = "navigator.storage.getDirectory = () => Promise.reject(new Error('not here'));";
     await route.fulfill({ response, body: `${none}${await response.text()}` });
   });
   await page.goto(`${served().url}#model=nano&turns=0&maxTokens=8&speed=live&${STORE}`);
@@ -165,6 +176,10 @@ test('without private files the store is in memory only, with a note', async () 
   await ask(page, 'Hello there, who are you and what is this?');
   expect((await store(page))!.figures).toMatchObject({ folder: null });
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
+  await openSettings(page);
+  await page.getByRole('button', { name: 'Delete the kept KV' }).click();
+  await until(page, "state.notes.value.some(({ message }) => message.includes('no kept KV to delete'))");
+  await untilReady(page);
 });
 
 test("after the site's data was cleared, blocks are written to a new folder", async () => {
