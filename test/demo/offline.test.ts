@@ -43,6 +43,24 @@ test('an engine whose script is gone says so, with the same button', async () =>
   expect((await ask(page, 'Hello')).error).toBeNull();
 });
 
+test('a simulation or an engine whose script is there again starts, and no reload is offered any more', async () => {
+  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live`);
+  onTestFinished(() => page.context().close());
+  await untilReady(page);
+  const reload = page.getByRole('button', { name: 'Reload the page' });
+  await page.route('**/assets/*-browser-*', (route) => route.fulfill({ status: 404 }));
+  await page.evaluate('kvferry.actions.configure({ decode: 2 })');
+  await reload.waitFor();
+  await page.getByRole('button', { name: 'Fleet' }).click();
+  await page.getByText('The simulation stopped: its script could not be loaded').waitFor();
+  await page.unrouteAll();
+  await page.getByRole('alert').getByRole('button', { name: 'Start over' }).click();
+  await page.waitForFunction('globalThis.kvferryFleet?.look.value');
+  expect(await reload.count()).toBe(1);
+  await page.evaluate('kvferry.actions.configure({ decode: 2 })');
+  await reload.waitFor({ state: 'detached' });
+});
+
 test('code of fleets and of engines that is gone is reported in words', async () => {
   const { page } = await openPage(browser(), `${served().url}#view=fleet`);
   onTestFinished(() => page.context().close());

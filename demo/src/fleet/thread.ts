@@ -1,7 +1,7 @@
 /** The page's side of the thread that simulates fleets. */
 import { SCRIPT_LOST } from '../../../src/platform/browser.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
-import { loseCode } from '../session/fetch-code.ts';
+import { findCode, loseCode } from '../session/fetch-code.ts';
 
 export interface FleetThread {
   order(order: LiveOrder): void;
@@ -20,12 +20,13 @@ export function startThread(heard: (news: LiveNews) => void, failed: (why: strin
     failed(why);
   };
   worker.addEventListener('message', ({ data }: MessageEvent<LiveNews>) => {
+    findCode('fleet');
     if (data.kind === 'failed') broke(data.message);
     else heard(data);
   });
   worker.addEventListener('error', (event) => {
     event.preventDefault();
-    if (!event.message) loseCode();
+    if (!event.message) loseCode('fleet');
     broke(event.message || SCRIPT_LOST);
   });
   worker.addEventListener('messageerror', () => broke('one of its messages could not be read'));

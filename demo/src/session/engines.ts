@@ -11,7 +11,7 @@ import { Recorder } from '../../../src/recording/recorder.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
-import { fetchCode } from './fetch-code.ts';
+import { fetchCode, findCode } from './fetch-code.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
 import { startCluster } from './start-cluster.ts';
@@ -127,11 +127,12 @@ export class Engines {
     if (!running) return;
     const { cluster, recorder } = running;
     const scaled = this.#joining.then(() => cluster.scale({ prefill, decode }, { ...WAIT_30S, drain }));
+    const grows = prefill > countOf(cluster, 'prefill') || decode > countOf(cluster, 'decode');
     // An engine that leaves may take long, and the cluster itself refuses changes until then; only joining is awaited.
-    if (prefill > countOf(cluster, 'prefill') || decode > countOf(cluster, 'decode'))
-      this.#joining = scaled.catch(() => {});
+    if (grows) this.#joining = scaled.catch(() => {});
     try {
       await scaled;
+      if (grows) findCode('engines');
     } catch (error) {
       // New engines with the right counts have replaced these.
       if (running !== this.#running) return;
@@ -156,6 +157,7 @@ export class Engines {
     const names = dead.map(({ engineId }) => engineId).join(' and ');
     this.#progress(`Restarting ${names}`, null);
     await running.cluster.revive();
+    findCode('engines');
     await running.recorder.poll();
   }
 

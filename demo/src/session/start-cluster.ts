@@ -7,7 +7,7 @@ import { loadArchitecture } from '../../../src/model/load.ts';
 import type { ModelFiles } from '../../../src/platform/browser/blobs.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import type { FileSource } from '../../../src/platform/types.ts';
-import { loseCode } from './fetch-code.ts';
+import { findCode, loseCode } from './fetch-code.ts';
 
 export interface StartOptions {
   /** The model's files; null: a preset. */
@@ -34,9 +34,12 @@ export async function startCluster(
     ...pool,
     numBlocks: Math.max(pool.numBlocks, leastBlocks),
   });
-  return EngineCluster.start(browserPlatform(models, new Map(), loseCode), {
+  const platform = browserPlatform(models, new Map(), () => loseCode('engines'));
+  const cluster = await EngineCluster.start(platform, {
     ...options,
     prefill: roomy(options.prefill),
     decode: roomy(options.decode),
   });
+  findCode('engines');
+  return cluster;
 }
