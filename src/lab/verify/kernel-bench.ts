@@ -32,6 +32,7 @@ export async function withBench<T>(
   use: (bench: KernelBench) => Promise<T>,
 ): Promise<T> {
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: 0, arithmetic });
+  if (gpu.report.software) platform.easePolling();
   try {
     const chosen = adapterForm(gpu.report);
     const portable = { ...chosen, subgroup: null };
