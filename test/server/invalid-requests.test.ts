@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { listenOn } from '../../src/server/http/listening.ts';
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { listenOn, urlOf } from '../../src/server/http/listening.ts';
 import { StubService } from './stub.ts';
 import { stubApp } from './stub-app.ts';
 
@@ -84,6 +84,20 @@ it.skipIf(!hasIPv6)('HTTP/1.0 needs no Host on an IPv6 address either', async ()
   socket.destroy();
   other.close();
 });
+
+it.skipIf(!hasIPv6).each(['::ffff:127.0.0.1', '0:0:0:0:0:0:0:1', '127.1'])(
+  'the URL of a server on %s is one that it answers',
+  async (host) => {
+    const other = await listenOn(stubApp(stub), { host, port: 0, writeTimeoutMs: 60_000 });
+    onTestFinished(() => void other.close());
+    const socket = connect((other.address() as AddressInfo).port, host).setEncoding('utf8');
+    // Not by fetch(), which would spell the address as URLs do.
+    socket.write(`GET /v1/models HTTP/1.1\r\nHost: ${urlOf(host, other).slice('http://'.length)}\r\n\r\n`);
+    const [answer] = await once(socket, 'data');
+    expect(answer).toMatch(/^HTTP\/1.1 200 /);
+    socket.destroy();
+  },
+);
 
 it('an error is never written into the answer to an earlier request', async () => {
   let stalled = false;

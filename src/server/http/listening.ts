@@ -24,7 +24,11 @@ export function urlOf(host: string, server: Server): string {
   return `http://${inUrl(host)}:${port}`;
 }
 
-const inUrl = (host: string): string => (host.includes(':') ? `[${host}]` : host);
+/** As URLs write it (::ffff:127.0.0.1 as [::ffff:7f00:1]): the adapter refuses a header Host with another spelling. */
+function inUrl(host: string): string {
+  const written = host.includes(':') ? `[${host}]` : host;
+  return URL.canParse(`http://${written}`) ? new URL(`http://${written}`).hostname : written;
+}
 
 /** Node's default of 5 s would close connections that a busy client is about to reuse. */
 const KEEP_ALIVE_MS = 75_000;
