@@ -1,7 +1,7 @@
 /** The page in other sizes, spacings and colours, and under very quick input: nothing is cut off or lost. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
@@ -83,6 +83,54 @@ test('on a low screen no button of a lesson is cut off, also in a projector, bef
   await expect.poll(cutOff).toEqual([]);
   await page.setViewportSize({ width: 1280, height: 720 });
   await expect.poll(cutOff).toEqual([]);
+});
+
+test.each([
+  ['', 320, 256],
+  ['#lesson=8', 320, 256],
+  ['#lesson=8', 640, 512],
+  ['#lesson=8', 1280, 720],
+  ['#view=fleet', 320, 256],
+])('nothing covers the focused control: %s at %i × %i', async (hash, width, height) => {
+  const { page } = await openPage(browser(), `${served().url}${hash}`, { width, height });
+  onTestFinished(() => page.close());
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  await page
+    .locator(hash === '#view=fleet' ? '.fleet-turn' : '.timeline canvas')
+    .first()
+    .waitFor();
+  if (hash === '#lesson=8') await page.locator('.lesson-task').waitFor();
+  const reached: string[] = [];
+  for (;;) {
+    await page.keyboard.press('Tab');
+    const [name, seen] = await page.evaluate<[string, boolean]>(FOCUSED);
+    if (name === '') break;
+    if (!seen) expect.fail(`'${name}', after ${reached.join(', ')}`);
+    reached.push(name);
+  }
+  expect(reached.length).toBeGreaterThan(20);
+});
+
+/** The name of the focused element, '' if there is none, and whether some of nine points on it are seen. */
+const FOCUSED = `(() => {
+  const focused = document.activeElement;
+  if (focused === document.body) return ['', false];
+  const name = focused.ariaLabel ?? (focused.textContent || focused.closest('label')?.textContent || focused.tagName);
+  const { x, y, width, height } = focused.getBoundingClientRect();
+  const parts = [0.1, 0.5, 0.9];
+  const hits = parts.flatMap((across) => parts.map((down) => document.elementFromPoint(x + across * width, y + down * height)));
+  const own = focused.closest('label') ?? focused;
+  return [name.trim().slice(0, 40), hits.some((hit) => hit && own.contains(hit))];
+})()`;
+
+test('with forced colours, the layer of saves and loads does not hide the tiles below it', async () => {
+  const { page } = await openPage(browser(), `${served().url}#view=fleet&fleet.store=100`);
+  onTestFinished(() => page.close());
+  await page.emulateMedia({ forcedColors: 'active' });
+  const layer = page.locator('.fleet-flights canvas');
+  const ground = (where: Locator) => where.evaluate((one) => getComputedStyle(one).backgroundColor);
+  expect(await ground(layer)).toBe('rgba(0, 0, 0, 0)');
+  expect(await ground(page.locator('.fleet-tile canvas').first())).not.toBe('rgba(0, 0, 0, 0)');
 });
 
 test('with forced colours, bars and drawings keep their colours and the chosen option stands out', async () => {
