@@ -122,6 +122,7 @@ class Tuner {
     try {
       for (const arithmetic of arithmetics)
         gpus.push(await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, arithmetic }, backend));
+      if (this.#adapter.software) nodePlatform.easePolling();
       return await measure(
         gpus.map((gpu) => ({ gpu, readShader, architecture, weightDtype, clock: systemClock })),
       );
