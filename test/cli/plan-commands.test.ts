@@ -232,16 +232,25 @@ describe('the commands of a plan', () => {
   });
 
   it('divide the threshold where replay divides the lengths', () => {
-    const given = { workloadOptions: [], longest, engine, file: null };
-    const thresholds = (settings: RunConfigInput, pBlocks: number | null = null, threshold = 1024) =>
+    const given = { workloadOptions: [], longest, file: null, traceBlockSize: 512 };
+    const thresholds = (
+      settings: RunConfigInput,
+      pBlocks: number | null = null,
+      threshold = 1024,
+      blockSize = 128,
+    ) =>
       commandsFor({ ...row, threshold, store_bytes: null }, parseRunConfig({ trace: 't', ...settings }), {
-        ...{ ...given, traceBlockSize: 512, pools: { pBlocks, dBlocks: null }, onEngines: ['replay', 't'] },
+        ...{ ...given, pools: { pBlocks, dBlocks: null }, onEngines: ['replay', 't'] },
+        engine: { ...engine, block_size: blockSize },
       }).map((line) => / --threshold (\d+)/.exec(line)?.[1]);
     expect(thresholds({})).toEqual(['1024', '32', '1024']);
     // Blocks of the plan's 128 tokens.
     expect(thresholds({}, 500)).toEqual(['1024', '256', '1024']);
     expect(thresholds({ traceScale: '1/4' })).toEqual(['1024', '1024', '1024']);
     expect(thresholds({}, null, 0)).toEqual(['0', '0', '0']);
+    // replay refuses to make 512 tokens one block of 96, and takes any scale that is given.
+    expect(thresholds({}, 500, 1024, 96)).toEqual(['1024', '1024']);
+    expect(thresholds({ traceScale: '1/4' }, 500, 1024, 96)).toEqual(['1024', '1024', '1024']);
   });
 
   it('leave out the one for engines here if they cannot serve the workload', () => {

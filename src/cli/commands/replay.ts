@@ -8,6 +8,7 @@ import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { planReplay, type ReplayedTrace, replayTrace, traceTotals } from '../../lab/replay/replay.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
 import { ownChecksPass } from '../../report/checks.ts';
+import { divisorForBlocks } from '../../workload/traces/scale.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { printBench } from '../multiturn/output.ts';
@@ -166,10 +167,10 @@ async function reopenable(
   };
 }
 
-/** The divisor that turns a trace block into one engine block. Throws ConfigError if there is none. */
+/** Throws ConfigError if a trace block cannot become one engine block. */
 function divisorFor(traceBlockSize: number, blockSize: number): number {
-  if (traceBlockSize <= blockSize) return 1;
-  if (traceBlockSize % blockSize === 0) return traceBlockSize / blockSize;
+  const divisor = divisorForBlocks(traceBlockSize, blockSize);
+  if (divisor !== null) return divisor;
   throw new ConfigError(
     `a trace block of ${traceBlockSize} tokens is not a multiple of --block-size ${blockSize}: choose a block size that divides it, or give --trace-scale`,
   );

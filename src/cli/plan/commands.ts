@@ -13,6 +13,7 @@ import { formatCount } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { countParameters, presetArchitecture, presetNames } from '../../model/architecture/presets.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
+import { divisorForBlocks } from '../../workload/traces/scale.ts';
 import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
@@ -89,10 +90,11 @@ export function commandsFor(
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const served = [...poolsGiven, ...stored, ...optionsOf(config, onDevices)];
   const blockSize = poolsGiven.length === 0 ? DEFAULT_BLOCK_SIZE : engine.block_size;
-  // Without a --trace-scale, replay makes a trace's block one of the engines', and the plan's lengths are in full.
-  const divisor = config.traceScale === null ? Math.max(1, (traceBlockSize ?? 0) / blockSize) : 1;
+  // Without a --trace-scale, replay divides the lengths, which are in full here.
+  const divides = config.traceScale === null && traceBlockSize !== null;
+  const divisor = divides ? divisorForBlocks(traceBlockSize, blockSize) : 1;
   // 0 and null, which always pull and never, are so at any scale.
-  const replayed = row.threshold ? scaledThreshold(divisor, row.threshold) : row.threshold;
+  const replayed = row.threshold ? scaledThreshold(divisor ?? 1, row.threshold) : row.threshold;
   // A simulated context grows to fit; real engines refuse longer requests.
   const context =
     config.maxModelLen === null && longest > DEFAULT_MAX_MODEL_LEN
@@ -128,7 +130,7 @@ export function commandsFor(
       ...costs,
       ...simulated(config),
     ),
-    ...(onEngines === null ? [] : [measured(onEngines)]),
+    ...(onEngines === null || divisor === null ? [] : [measured(onEngines)]),
     line(
       'export',
       targetOf(row),

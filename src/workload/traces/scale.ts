@@ -14,6 +14,15 @@ export function checkScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScal
     throw new ConfigError(`a trace cannot be ${speedUp} times as fast: wanted a number above 0`);
 }
 
+/**
+ * What engines with such blocks divide a trace's lengths by if no scale is given, so that a trace block is one of theirs;
+ * null: no whole number does that.
+ */
+export function divisorForBlocks(traceBlockSize: number, blockSize: number): number | null {
+  if (traceBlockSize <= blockSize) return 1;
+  return traceBlockSize % blockSize === 0 ? traceBlockSize / blockSize : null;
+}
+
 /** Tokens that a hash id stands for after scaling. */
 export const scaledBlock = ({ traceBlockSize, lengthDivisor }: TraceScale): number =>
   traceBlockSize / lengthDivisor;
