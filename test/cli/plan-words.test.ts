@@ -43,6 +43,18 @@ it('an uncertain plan advises a larger fleet that is surely enough if it was sim
     expect(said(front)).toEqual([expect.stringContaining('A longer --sample would narrow it.')]);
 });
 
+it('a plan advises a longer trace instead of a longer --sample if all of it was simulated', () => {
+  const said = (simulated: number) => {
+    const plan = planOf({ counted: 440, counted_ms: 4000, low: 0.85 }, 5);
+    const chosen = { ...plan.chosen!, with_warm_up: simulated, verdict: 'BACKLOGGED' };
+    return certaintyOf({ ...plan, chosen, workload: { own_rate: 5, requests: 800 } } as PlanReport).map(
+      (each) => / longer (--sample|trace)/.exec(each)![1],
+    );
+  };
+  expect(said(799)).toEqual(['--sample', '--sample', '--sample', '--sample']);
+  expect(said(800)).toEqual(['trace', 'trace', 'trace', 'trace']);
+});
+
 it('a plan without a fleet says so if more requests failed than missed either limit', () => {
   const row = (met: boolean, failed: number) => ({
     ...{ prefill: 1, decode: 1, rolesets: 1, routing: 'mooncake', mode: 'unidirectional', threshold: null },

@@ -111,7 +111,7 @@ export function certaintyOf(report: PlanReport): string[] {
   const { chosen, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
   if (!chosen) return [];
   return [
-    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput, slo)),
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput, report)),
     ...(rivals.length > 0
       ? [
           `Statistically no different: ${rivals
@@ -123,12 +123,12 @@ export function certaintyOf(report: PlanReport): string[] {
     ...(chosen.verdict === 'STABLE'
       ? []
       : [
-          `${chosen.verdict}: the queue grew until the end of the sample. Give a longer --sample before relying on this plan.`,
+          `${chosen.verdict}: the queue grew until the end of the sample. Give a longer ${sampled(report)} before relying on this plan.`,
         ]),
-    ...fewerArrived(chosen),
+    ...fewerArrived(chosen, sampled(report)),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
       ? [
-          `The counted requests arrived within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, less than ${BRIEF} times the SLO's TTFT: a growing queue may not show. Give a longer --sample.`,
+          `The counted requests arrived within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, less than ${BRIEF} times the SLO's TTFT: a growing queue may not show. Give a longer ${sampled(report)}.`,
         ]
       : []),
   ];
@@ -136,11 +136,15 @@ export function certaintyOf(report: PlanReport): string[] {
 
 const BRIEF = 10;
 
+/** What a longer simulation needs. */
+const sampled = ({ chosen, workload }: PlanReport): string =>
+  workload.own_rate !== null && chosen!.with_warm_up >= workload.requests ? 'trace' : '--sample';
+
 /** The row's arrivals in the shape of a trial's outcome. */
 const outcomeOf = ({ counted, due, counted_ms }: PlanRow) => ({ counted, due, countedMs: counted_ms });
 
 /** A sentence if the simulated rate stayed below the reported one. */
-function fewerArrived(chosen: PlanRow): string[] {
+function fewerArrived(chosen: PlanRow, what: string): string[] {
   const outcome = outcomeOf(chosen);
   const perSecond = chosen.requests_per_second;
   const isSlower = !arrivedAsPlanned({ ...outcome, due: (perSecond * outcome.countedMs) / 1000 });
@@ -149,11 +153,12 @@ function fewerArrived(chosen: PlanRow): string[] {
     : isSlower && 'this part of the trace is slower than the whole trace';
   if (!why) return [];
   return [
-    `Only ${formatRate(arrivalRateOf(outcome))} of ${formatRate(perSecond)} requests per second arrived in the counted time: ${why}. Give a longer --sample before relying on this plan.`,
+    `Only ${formatRate(arrivalRateOf(outcome))} of ${formatRate(perSecond)} requests per second arrived in the counted time: ${why}. Give a longer ${what} before relying on this plan.`,
   ];
 }
 
-function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanReport): string[] {
+function sureOfFewest(chosen: PlanRow, report: PlanReport): string[] {
+  const { front, one_fewer: fewer, slo } = report;
   const wanted = slo.attainment;
   const sentences = [];
   // Shorter simulations are surer than they should be.
@@ -163,7 +168,7 @@ function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanRep
   sentences.push(
     chosen.low >= wanted
       ? `The whole interval meets the requirement.`
-      : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : '. A longer --sample would narrow it'}.`,
+      : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : `. A longer ${sampled(report)} would narrow it`}.`,
   );
   if (fewer)
     sentences.push(
@@ -174,19 +179,19 @@ function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanRep
   return sentences;
 }
 
-function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['slo']): string[] {
+function sureOfRate(goodput: PlanReport['goodput'], report: PlanReport): string[] {
   if (!goodput) return [];
   const { surely, surely_not_at: not, not_at: next, tried } = goodput;
   const yes = surely === null ? 'at no rate tried' : `up to ${formatRate(surely)} per second`;
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `The whole interval meets the requirement ${yes}, and ${not === null ? 'no rate that was tried misses it for certain' : `misses it from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
-    ...(above && above.share >= attainment ? [whyNotAt(outcomeOf(above))] : []),
+    ...(above && above.share >= report.slo.attainment ? [whyNotAt(outcomeOf(above), sampled(report))] : []),
   ];
 }
 
 /** Why a rate at which enough requests met the SLO is not sustained. */
-const whyNotAt = (outcome: ReturnType<typeof outcomeOf>): string =>
+const whyNotAt = (outcome: ReturnType<typeof outcomeOf>, what: string): string =>
   arrivedAsPlanned(outcome)
     ? 'At that rate enough requests met it, but they arrive faster than they are served, so the wait grows without end.'
-    : `At that rate only ${formatRate(arrivalRateOf(outcome))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer --sample.`;
+    : `At that rate only ${formatRate(arrivalRateOf(outcome))} per second arrived, because conversations last longer than the sample: the fleet may sustain more. Give a longer ${what}.`;
