@@ -203,7 +203,7 @@ class Contents {
     this.#numTokens += count;
     if (this.#numTokens > MOST_TOKENS)
       throw new ConfigError(
-        `the workload has more than ${MOST_TOKENS} prompt tokens, and they must fit in memory: lower num_conversations or the lengths (--scale 1/N divides them)`,
+        `the workload has more than ${MOST_TOKENS} prompt tokens, and they must fit in memory: lower the number of conversations (num_conversations, --arrivals, or --sample of a plan) or the lengths (--scale 1/N divides them)`,
       );
   }
 

@@ -73,12 +73,13 @@ export function answerOf(report: PlanReport): string {
   return `${formatRate(goodput.requests_per_second)} requests per second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${attained}.`;
 }
 
-function nothingOf({ closest, idle, slo, searched, goal }: PlanReport): string {
+function nothingOf(report: PlanReport): string {
+  const { closest, slo, searched, goal } = report;
   const tried = goal.kind === 'fewest' ? `up to ${searched.max_engines}` : String(goal.engines);
   const what = `No fleet that was tried meets ${sloOf(slo)} for ${wantedOf(slo)} of requests (${tried} engines).`;
   if (!closest) return what;
   const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests per second: ${formatPercent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
-  return [what, nearest, whyOf(closest, idle, slo, goal)].join(' ');
+  return [what, nearest, whyOf(closest, report)].join(' ');
 }
 
 const quantile = (of: PlanRow['ttft_ms']): string => (of ? `${formatMs(of.p90)} ms` : 'unknown');
@@ -89,12 +90,7 @@ const failuresOf = ({ missed: { ttft, tpot, failed }, counted }: PlanRow): strin
     ? `${failed} of ${plural(counted, 'request')} failed: kvferry simulate with this fleet lists the errors.`
     : null;
 
-function whyOf(
-  closest: PlanRow,
-  idle: PlanRow | null,
-  slo: PlanReport['slo'],
-  goal: PlanReport['goal'],
-): string {
+function whyOf(closest: PlanRow, { idle, slo, goal, workload }: PlanReport): string {
   if (idle && !idle.met)
     return `More engines do not help: even with almost no load only ${formatPercent(idle.share)} meet it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. ${failuresOf(idle) ?? 'Relax the SLO, or use faster engines (--costs).'}`;
   const way = goal.kind === 'fewest' ? 'raise --max-engines, or lower the rate' : 'give more --engines';
@@ -103,7 +99,8 @@ function whyOf(
   const failures = failuresOf(closest);
   if (failures) return failures;
   const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
-  return worse === null ? '' : `At low load the SLO is met: ${way}.`;
+  const load = workload.own_rate === null ? 'low load' : 'low load and even gaps';
+  return worse === null ? '' : `At ${load} the SLO is met: ${way}.`;
 }
 
 /** How certain the answer is, as sentences. */

@@ -26,6 +26,8 @@ export interface Draws {
   seeds: number;
   /** Share of the arrival time after which requests count. */
   countsFrom: number;
+  /** A trace's requests come at even gaps; absent: at its times. */
+  evenly?: boolean;
 }
 
 export interface ConversationLoad extends PlannedLoad {
@@ -75,15 +77,22 @@ function countedOf(arrived: readonly Arriving[], countsFrom: number): { seconds:
   return { seconds: ((1 - countsFrom) * lastMs) / 1000, turns: turnsOf(before) + 1 };
 }
 
-/** A trace's turns at their times, stretched as a whole. */
+/** A trace's turns at their times, stretched as a whole, or at even gaps. */
 export function traceLoad(turns: readonly TraceTurn[], tokens: TraceTokens): PlannedLoad {
   const ownRate = rateOf(turns);
   return {
     requests: turns.length,
     ownRate,
-    sample(requests, perSecond) {
+    sample(requests, perSecond, { evenly }) {
       const faster = ownRate === null ? 1 : perSecond / ownRate;
-      const some = turns.slice(0, requests).map((turn) => ({ ...turn, arrival: sped(turn.arrival, faster) }));
+      const gapMs = evenly ? 1000 / perSecond : null;
+      const some = turns.slice(0, requests).map((turn, i) => ({
+        ...turn,
+        arrival:
+          gapMs !== null && turn.arrival.kind === 'at'
+            ? { kind: 'at' as const, ms: gapMs * (i + 1) }
+            : sped(turn.arrival, faster),
+      }));
       return { kind: 'trace', turns: some, tokens };
     },
   };

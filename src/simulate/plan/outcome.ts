@@ -22,6 +22,8 @@ export interface Trial {
   sample: number;
   /** Warm-ups to begin with, where it is known how many are needed; absent: none. */
   warmUps?: number;
+  /** A trace's requests come at even gaps, also those that it has at the same time; absent: at its times. */
+  evenly?: boolean;
 }
 
 export interface Quantiles {

@@ -35,7 +35,7 @@ const IDLE_SHARE = 1 / 50;
 
 /** The given outcome's fleet with almost no load: no number of engines can do better. */
 export const idleOf = ({ trials, samples }: Search, { candidate, perSecond }: Outcome): Promise<Outcome> =>
-  trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
+  trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples), evenly: true });
 
 /** Sample size that is enough to estimate how large a fleet must be. */
 export const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;

@@ -83,7 +83,10 @@ async function simulateWarm(
   const withWarmUp = before + trial.sample;
   const warmUpShare = before / withWarmUp;
   const { seed, seeds } = simulation;
-  const draws = { seed, seeds, countsFrom: countsFrom({ ...trial, withWarmUp }) };
+  const draws = {
+    ...{ seed, seeds, countsFrom: countsFrom({ ...trial, withWarmUp }) },
+    evenly: trial.evenly ?? false,
+  };
   const sampled = load.sample(withWarmUp, trial.perSecond, draws);
   const plan = { label: '', options: optionsOf(trial.candidate, base), load: sampled };
   const dueMs = sampled.kind === 'trace' ? soonestMs(sampled.turns) : null;
@@ -143,8 +146,8 @@ export class Trials {
   }
 
   run(trial: Trial): Promise<Outcome> {
-    const { candidate, perSecond, sample, warmUps = 0 } = trial;
-    const key = [keyOf(candidate), perSecond, sample, warmUps].join(' ');
+    const { candidate, perSecond, sample, warmUps = 0, evenly = false } = trial;
+    const key = [keyOf(candidate), perSecond, sample, warmUps, evenly].join(' ');
     const outcome = this.#known.get(key) ?? this.#simulate(trial);
     this.#known.set(key, outcome);
     return outcome;

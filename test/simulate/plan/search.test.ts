@@ -100,6 +100,15 @@ describe('the fewest engines', () => {
     expect(idle!.met).toBe(true);
   });
 
+  it('are more than maxEngines if requests of a trace arrive at once: at even gaps an idle fleet meets the SLO', async () => {
+    const fours = traceAt(Array.from({ length: 80 }, (_, i) => 1000 * Math.floor(1 + i / 4)));
+    const search = (maxEngines: number) => searchOf(fours, slo(250), { maxEngines });
+    const { chosen, idle } = await fewestEngines(search(2), 4);
+    expect(chosen).toBeNull();
+    expect(idle).toMatchObject({ met: true, share: 1 });
+    expect(counts((await fewestEngines(search(16), 4)).chosen)).toEqual([2, 1]);
+  });
+
   it('are placed as replicas if the search space says so', async () => {
     const search = searchOf(evenTrace(40, 18), slo(250), { placements: ['replica'] });
     const { chosen } = await fewestEngines(search, 18);
