@@ -104,9 +104,7 @@ function Load({ fleet }: { fleet: Fleet }) {
   return (
     <section class="panel fleet-load" aria-label="Load and policies">
       <label class="field">
-        <span class="field-label">
-          Load: <output>{rate}</output> requests/s
-        </span>
+        <span class="field-label">Load: {rate} requests/s</span>
         <input
           type="range"
           min={0}

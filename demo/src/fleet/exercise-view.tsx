@@ -68,6 +68,9 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
           The comparison stopped: {failed.value}. The fleet above keeps running.
         </p>
       )}
+      <p class="visually-hidden" role="status">
+        {runs === null && comparison.value?.policies.map(inWords).join(' ')}
+      </p>
       {comparison.value && <Result fleet={fleet} comparison={comparison.value} />}
     </section>
   );
@@ -112,6 +115,9 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
 }
 
 const shown = (value: number | null): string => (value === null ? 'none' : ms(value));
+
+const inWords = ({ policy, p50Ms, p99Ms }: ComparedPolicy): string =>
+  `${policy}: p50 ${shown(p50Ms)}, p99 ${shown(p99Ms)}.`;
 
 function Row({
   compared: { policy, p50Ms, p99Ms, requests, failed, hit, pulled, stopped },

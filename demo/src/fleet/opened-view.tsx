@@ -6,6 +6,7 @@ import { AsTable } from '../views/as-table.tsx';
 import { isArrowKey } from '../views/geometry.ts';
 import { BlockDetails } from '../views/stage/block-inspector.tsx';
 import { BlockRows } from '../views/stage/block-table.tsx';
+import { blockInWords } from '../views/stage/describe-block.ts';
 import { Surface } from '../views/surface.tsx';
 import type { Fleet } from './fleet.ts';
 import { shortName } from './names.ts';
@@ -48,6 +49,8 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
   };
   const stored = (id: number) => picture.stored(id, (look.value?.store ?? null) !== null);
   const shown = at.value === null ? undefined : blocks[at.value];
+  // Heard once per block that is gone to, not with every change of a busy fleet.
+  const heard = useMemo(() => (shown ? blockInWords(shown, role, nowMs, stored(shown.id)) : ''), [shown?.id]);
   const gone =
     look.value !== null && !look.value.engines.some((each) => each.engineId === engineId && each.pool);
   return (
@@ -101,6 +104,9 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
         ) : (
           <p class="inspector-hint">Point at a block, or go to it with Tab and the arrow keys.</p>
         )}
+        <p class="visually-hidden" aria-live="polite">
+          {heard}
+        </p>
       </div>
       <AsTable summary={`Blocks of ${name} as a table`}>
         <BlockRows role={role} name={name} blocks={blocks} nowMs={nowMs} stored={stored} />

@@ -66,11 +66,7 @@ export function PathView({ fleet }: { fleet: Fleet }) {
     <section class="panel fleet-path" aria-label="One request's path">
       <div class="panel-head">
         <h3>One request's path</h3>
-        {path && (
-          <span class="quiet-text">
-            {path.decision.conversationId} #{path.decision.turn}: {wayOf(path.decision)}
-          </span>
-        )}
+        {path && <span class="quiet-text">{turnInWords(path)}</span>}
         {path && (
           <button
             type="button"
@@ -93,9 +89,15 @@ export function PathView({ fleet }: { fleet: Fleet }) {
       ) : (
         <p class="quiet-text">Choose a turn from the router's decisions.</p>
       )}
+      <p class="visually-hidden" aria-live="polite">
+        {path && `${turnInWords(path)}. ${timesInWords(path, fleet.isReal.value)}`}
+      </p>
     </section>
   );
 }
+
+const turnInWords = ({ decision }: TurnPath): string =>
+  `${decision.conversationId} #${decision.turn}: ${wayOf(decision)}`;
 
 const laneOrder = (lane: string): number => (lane === 'router' ? 0 : lane.startsWith('link ') ? 1 : 2);
 
@@ -134,16 +136,7 @@ function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: bo
         </div>
       </div>
       <PathKey path={path} />
-      <p class="fleet-path-times">
-        {decision.ttftMs === null ? (
-          'Not answered yet.'
-        ) : (
-          <>
-            First token after {ms(decision.ttftMs)}, last token after {ms(latencyMs ?? decision.ttftMs)}. All
-            times are {real ? 'measured' : 'modelled'}.
-          </>
-        )}
-      </p>
+      <p class="fleet-path-times">{timesInWords(path, real)}</p>
       <RowsTable
         summary="The path as a table"
         columns={PIECE}
@@ -152,6 +145,11 @@ function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: bo
       />
     </>
   );
+}
+
+function timesInWords({ decision: { ttftMs }, latencyMs }: TurnPath, real: boolean): string {
+  if (ttftMs === null) return 'Not answered yet.';
+  return `First token after ${ms(ttftMs)}, last token after ${ms(latencyMs ?? ttftMs)}. All times are ${real ? 'measured' : 'modelled'}.`;
 }
 
 const startOf = (pieces: readonly PathPiece[], lane: string): number =>

@@ -34,6 +34,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
   const points = measured(crossover);
   const recorded = state.replay.value !== null;
   const most = Math.max(...points.map(({ tokens }) => tokens), 64) + 1;
+  const words = inWords(points, threshold.value);
 
   return (
     <section class="panel crossover" aria-label="Where pulling begins to win">
@@ -77,7 +78,11 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       </div>
       {lost && <p class="problem">The chart could not be loaded. Reload the page.</p>}
       {crossover?.error && <p class="problem">{plainly(crossover.error)}</p>}
-      <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
+      <p class="crossover-verdict">{words}</p>
+      {/* Heard when all is measured, and when the threshold has moved. */}
+      <p class="visually-hidden" aria-live="polite">
+        {crossover?.running || dragged.value !== null ? '' : words}
+      </p>
       {!recorded && points.length > 0 && crossover?.link !== state.settings.value.link && (
         <p class="quiet-text">The link setting has changed since. Measure again.</p>
       )}
