@@ -8,7 +8,10 @@ const planOf = (
   ownRate: number | null = null,
 ) =>
   ({
-    chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5, due: 500 }, ...chosen },
+    chosen: {
+      ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5, due: 500, wait_growth: 0 },
+      ...chosen,
+    },
     ...{ front: [], one_fewer: null, not_told_apart: [], goodput: null, seeds: 1 },
     workload: { own_rate: ownRate },
     goal: { kind: 'fewest', requests_per_second: 5 },
@@ -41,6 +44,24 @@ it('an uncertain plan advises a larger fleet that is surely enough if it was sim
   ]);
   for (const front of [[], [{ ...larger, sample: 100 }]])
     expect(said(front)).toEqual([expect.stringContaining('A longer --sample would narrow it.')]);
+});
+
+it('a plan says that an engine fewer is overloaded, though it meets the limits that there are, and that TTFT grew', () => {
+  const fewer = { engines: 2, prefill: 1, decode: 1, met: false, share: 1, low: 0.99, high: 1 };
+  const plan = planOf({ counted: 460, counted_ms: 100_000 });
+  const said = (of: object, growth: number) =>
+    certaintyOf({
+      ...plan,
+      chosen: { ...plan.chosen!, wait_growth: growth },
+      one_fewer: { ...fewer, ...of },
+    } as PlanReport).slice(1);
+  expect(said({ verdict: 'OVERLOADED' }, 0)).toEqual([
+    'With 2 engines requests arrive faster than they are served (1 P + 1 D: OVERLOADED).',
+  ]);
+  expect(said({ share: 0.88, low: 0.8, high: 0.95 }, 0.024)).toEqual([
+    'Whether 2 engines would do is uncertain: 88.0%, 80.0% to 95.0% (1 P + 1 D).',
+    expect.stringMatching(/^TTFT grew by 2.4% of the time/),
+  ]);
 });
 
 it('a plan advises a longer trace instead of a longer --sample if all of it was simulated', () => {

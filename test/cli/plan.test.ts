@@ -90,6 +90,15 @@ describe('kvferry plan', () => {
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
   });
 
+  it('marks a fleet whose queue grows, though all its requests keep the limits that there are', async () => {
+    const { code, world } = await kvferry(`plan ${small} --slo-tpot 50ms --rate 15 --json out.json`);
+    expect(code).toBe(0);
+    const [fewer] = parsed(world.files.get('out.json')).front;
+    expect(fewer).toMatchObject({ engines: 2, share: 1, met: false });
+    expect(world.out()).toMatch(/^! +1 +1 +round-robin/m);
+    expect(world.out()).toContain('!: requests arrive faster than they are served.');
+  });
+
   it.each([
     ['plan', `${small} --slo-ttft 300ms --rate 28`, 'No plan: 1 simulation had begun'],
     [

@@ -8,7 +8,16 @@ import { clip, commandLines } from '../output/format.ts';
 import { packed, printer, renderTable, type TableStyle } from '../output/table.ts';
 import { timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, formatRate, goalOf, isChosen, lengthsOf, triedOf } from './words.ts';
+import {
+  answerOf,
+  certaintyOf,
+  formatRate,
+  goalOf,
+  isChosen,
+  lengthsOf,
+  outgrown,
+  triedOf,
+} from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -28,7 +37,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     print(['']);
     print(frontTable(report, style));
     say(
-      `${report.chosen ? '*: chosen. ' : ''}pull: from how many tokens on P pulls D's KV; sets: rolesets. met: the share of requests that meet the SLO, with its 95% interval.${lengthsOf(report.front)}`,
+      `${report.chosen ? '*: chosen. ' : ''}${report.front.some((row) => outgrown(row, report.slo.attainment)) ? '!: requests arrive faster than they are served. ' : ''}pull: from how many tokens on P pulls D's KV; sets: rolesets. met: the share of requests that meet the SLO, with its 95% interval.${lengthsOf(report.front)}`,
       c.dim,
     );
   }
@@ -47,7 +56,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
 
 const LONGEST_POLICY = 20;
 
-function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): string[] {
+function frontTable({ front, chosen, goal, slo }: PlanReport, style: TableStyle): string[] {
   const byRate = goal.kind === 'goodput';
   const columns = [
     left(''),
@@ -63,7 +72,7 @@ function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): str
   return renderTable(
     columns,
     front.map((row) => [
-      isChosen(row, chosen) ? '*' : '',
+      isChosen(row, chosen) ? '*' : outgrown(row, slo.attainment) ? '!' : '',
       String(row.prefill),
       String(row.decode),
       clip(row.routing, LONGEST_POLICY),

@@ -54,6 +54,9 @@ const intervalOf = ({ low, high }: PlanRow): string =>
 export const isChosen = (row: PlanRow, chosen: PlanRow | null): boolean =>
   chosen !== null && row.prefill === chosen.prefill && row.decode === chosen.decode;
 
+/** Whether enough requests meet the SLO, and yet the fleet does not do, because its queue grows. */
+export const outgrown = ({ met, share }: PlanRow, attainment: number): boolean => !met && share >= attainment;
+
 /** Which rows were simulated longer than the others; empty: none. */
 export function lengthsOf(front: readonly PlanRow[]): string {
   const most = Math.max(...front.map(({ sample }) => sample));
@@ -122,6 +125,11 @@ export function certaintyOf(report: PlanReport): string[] {
       : [
           `${chosen.verdict}: the queue grew until the end of the sample. Give a longer ${sampled(report)} before relying on this plan.`,
         ]),
+    ...(chosen.wait_growth < GROWS
+      ? []
+      : [
+          `TTFT grew by ${formatPercent(chosen.wait_growth)} of the time in which the counted requests arrived: the fleet may serve that much less. Give a longer ${sampled(report)}, or more engines.`,
+        ]),
     ...fewerArrived(chosen, sampled(report)),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
       ? [
@@ -132,6 +140,8 @@ export function certaintyOf(report: PlanReport): string[] {
 }
 
 const BRIEF = 10;
+/** Growth of TTFT that is worth telling, as a share of the time. */
+const GROWS = 0.01;
 
 /** What a longer simulation needs. */
 const sampled = ({ chosen, workload }: PlanReport): string =>
@@ -167,13 +177,18 @@ function sureOfFewest(chosen: PlanRow, report: PlanReport): string[] {
       ? `The whole interval meets the requirement.`
       : `Not certain: the interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} the whole interval meets it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : `. A longer ${sampled(report)} would narrow it`}.`,
   );
-  if (fewer)
-    sentences.push(
-      !fewer.met && fewer.high < wanted
-        ? `With ${plural(fewer.engines, 'engine')} it is not met: ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} with the best fleet tried (${countsOf(fewer)}).`
-        : `Whether ${plural(fewer.engines, 'engine')} would do is uncertain: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${countsOf(fewer)}).`,
-    );
+  if (fewer) sentences.push(sureOfFewer(fewer, wanted));
   return sentences;
+}
+
+function sureOfFewer(fewer: PlanRow, wanted: number): string {
+  const engines = plural(fewer.engines, 'engine');
+  const counts = countsOf(fewer);
+  if (outgrown(fewer, wanted))
+    return `With ${engines} requests arrive faster than they are served (${counts}: ${fewer.verdict}).`;
+  return !fewer.met && fewer.high < wanted
+    ? `With ${engines} it is not met: ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} with the best fleet tried (${counts}).`
+    : `Whether ${engines} would do is uncertain: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${counts}).`;
 }
 
 function sureOfRate(goodput: PlanReport['goodput'], report: PlanReport): string[] {
