@@ -10,6 +10,7 @@ import { driveMode } from '../../lab/drive.ts';
 import { finalIntegrity } from '../../lab/integrity.ts';
 import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
+import { warmUp } from '../../lab/warm-up.ts';
 import { compareWindows, lacksForAllKv } from '../../lab/windows.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
 import type { Report, RunReport } from '../../measure/schemas/report.ts';
@@ -113,6 +114,11 @@ async function run(
   let recording: Recording | null = null;
   try {
     cluster.onWaiting((_, reason) => progress.line(reason));
+    if (config.mode.length > 1) {
+      progress.begin('warming up', 1);
+      await warmUp(cluster, { signal, now: deps.now });
+      progress.end();
+    }
     recording = await record(cluster, config, deps, progress);
     const served = recording?.cluster ?? cluster;
     tracing = await followSpans(cluster, config, deps);
