@@ -130,7 +130,7 @@ describe('a fleet opened from a link', () => {
     await page.getByLabel('P at the start').press('Enter');
     await page.getByLabel('P at the start').blur();
     await expect.poll(async () => (await enginesOf(page)).length).toBe(11);
-    const more = page.getByRole('button', { name: /Start one more/ });
+    const more = page.getByRole('button', { name: /start one more/ });
     await expect.poll(() => more.first().isDisabled()).toBe(true);
     await expect.poll(() => more.last().isEnabled()).toBe(true);
     // More than its pools hold: this is reported, and the fleet continues.

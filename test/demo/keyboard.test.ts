@@ -42,6 +42,24 @@ test('a button that is off while its work runs, or that becomes another, keeps t
   expect(await focused(page)).toBe('Kill P');
 });
 
+test('a double click presses one button, not also the one that takes its place', async () => {
+  const page = await opened('#turns=0&speed=live');
+  await untilReady(page);
+  await page.getByLabel('Your message').fill('Tell me a story about Gus and a bear.');
+  await page.getByRole('button', { name: 'Ask', exact: true }).dblclick({ delay: 60 });
+  await untilReady(page);
+  await page.waitForFunction('kvferry.state.turns.value[0]?.result');
+  await page.evaluate(
+    "Object.assign(globalThis, { restarts: 0 }), kvferry.state.status.subscribe(({ phase }) => { if (phase === 'starting') restarts++; })",
+  );
+  await page.getByRole('button', { name: 'Kill P', exact: true }).dblclick({ delay: 60 });
+  await until(page, '!state.drawn.prefill.value.alive.value');
+  expect(await page.evaluate('restarts')).toBe(0);
+  await page.getByRole('button', { name: 'Restart P' }).click();
+  await until(page, 'state.drawn.prefill.value.alive.value');
+  expect(await page.evaluate('restarts')).toBeGreaterThan(0);
+});
+
 test('with a recording gone, the focus is on what is shown in its place', async () => {
   const page = await opened('#turns=0&speed=live');
   await untilReady(page);

@@ -56,7 +56,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       {!fleet.isReal.value && (
         <>
           {measuring.value && phase === 'busy' ? (
-            <Button off={false} onClick={() => actions.stop()}>
+            <Button off={false} inPlace onClick={() => actions.stop()}>
               Stop measuring
             </Button>
           ) : (

@@ -66,14 +66,14 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
         <Button
           off={busy || full}
           title={full ? `${isReal ? 'Real engines: at' : 'At'} most ${most} ${letter}` : undefined}
-          aria-label={`Start one more ${letter}`}
+          aria-label={`+ ${letter}: start one more ${letter}`}
           onClick={() => fleet.scale(role, 1)}
         >
           + {letter}
         </Button>
         <Button
           off={busy || engines.length < 2}
-          aria-label={`Drain one ${letter}`}
+          aria-label={`− ${letter}: drain one ${letter}`}
           onClick={() => fleet.scale(role, -1)}
         >
           − {letter}

@@ -3,19 +3,21 @@ import type { ButtonHTMLAttributes } from 'preact';
 
 type Props = Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'disabled' | 'onClick'> & {
   off: boolean;
+  /** It has taken the place of another button: the second click of a double click was for that one. */
+  inPlace?: boolean;
   onClick?: () => void;
 };
 
-export function Button({ off, onClick, ...rest }: Props) {
+export function Button({ off, inPlace = false, onClick, ...rest }: Props) {
   return (
     <button
       type="button"
       {...rest}
       aria-disabled={off}
       onClick={(event) => {
-        if (!off) onClick?.();
         // Nor does it submit its form.
-        else event.preventDefault();
+        if (off) event.preventDefault();
+        else if (!inPlace || event.detail < 2) onClick?.();
       }}
     />
   );

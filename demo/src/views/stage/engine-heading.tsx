@@ -79,6 +79,7 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
       <Button
         class={dead ? 'primary' : undefined}
         off={off && !dead}
+        inPlace={dead}
         title={
           dead
             ? undefined
