@@ -13,7 +13,7 @@ const SIZES = { turns: 4, systemTokens: 0, userTokens: 32, outputTokens: 2 };
  */
 export async function warmUp(
   cluster: Cluster,
-  { signal, now }: Pick<DriveOptions, 'signal' | 'now'>,
+  { signal, now, onTurn }: Pick<DriveOptions, 'signal' | 'now' | 'onTurn'>,
 ): Promise<void> {
   const { mode, connector, prefill, fault, store } = cluster.settings;
   if (fault || store?.folder || store?.server) return;
@@ -27,9 +27,8 @@ export async function warmUp(
       'bidirectional',
       makeConversations({ ...SIZES, conversations }, model.vocabSize, 0),
       {
-        ...{ signal, now, sampling: {}, concurrency: 1, keeper: null },
+        ...{ signal, now, onTurn, sampling: {}, concurrency: 1, keeper: null },
         onToken() {},
-        onTurn() {},
       },
     );
   } catch {

@@ -28,20 +28,21 @@ function watched(change: Partial<ClusterOptions> = {}, settings: object = {}): W
 
 const { signal } = new AbortController();
 const now = () => performance.now();
+const onTurn = () => {};
 
 describe('the warm-up before modes are compared', () => {
   it('moves KV both ways, whatever the settings, and leaves those as they were', async () => {
     const cluster = watched();
     await cluster.setMode('unidirectional');
     const { settings } = cluster;
-    await warmUp(cluster, { signal, now });
+    await warmUp(cluster, { signal, now, onTurn });
     expect(cluster.served).toEqual(new Array(4).fill('bidirectional, 0, false'));
     expect(cluster.settings).toEqual(settings);
   });
 
   it('serves as many conversations as there are P or D', async () => {
     const cluster = watched({}, { prefill: 2, decode: 3 });
-    await warmUp(cluster, { signal, now });
+    await warmUp(cluster, { signal, now, onTurn });
     expect(cluster.ended).toHaveLength(3);
   });
 
@@ -49,7 +50,7 @@ describe('the warm-up before modes are compared', () => {
     const store = { bytes: 2 ** 20, eviction: 'lru' as const, folder: { folder: 'kv', bytes: 2 ** 20 } };
     for (const change of [{ fault: { engine: 'prefill', kind: 'flip-bit' } as const }, { store }]) {
       const cluster = watched(change as Partial<ClusterOptions>);
-      await warmUp(cluster, { signal, now });
+      await warmUp(cluster, { signal, now, onTurn });
       expect(cluster.served).toEqual([]);
     }
   });
@@ -59,9 +60,9 @@ describe('the warm-up before modes are compared', () => {
     await cluster.setMode('unidirectional');
     const { settings } = cluster;
     cluster.refuses = true;
-    await warmUp(cluster, { signal, now });
+    await warmUp(cluster, { signal, now, onTurn });
     expect(cluster.settings).toEqual(settings);
     const stopped = AbortSignal.abort(new Error('stop'));
-    await expect(warmUp(cluster, { signal: stopped, now })).rejects.toThrow('stop');
+    await expect(warmUp(cluster, { signal: stopped, now, onTurn })).rejects.toThrow('stop');
   });
 });

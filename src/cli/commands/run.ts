@@ -115,8 +115,10 @@ async function run(
   try {
     cluster.onWaiting((_, reason) => progress.line(reason));
     if (config.mode.length > 1) {
-      progress.begin('warming up', 1);
-      await warmUp(cluster, { signal, now: deps.now });
+      let turns = 0;
+      progress.begin('warming up', null);
+      const onTurn = () => progress.update(++turns, 'turns');
+      await warmUp(cluster, { signal, now: deps.now, onTurn });
       progress.end();
     }
     recording = await record(cluster, config, deps, progress);
