@@ -89,7 +89,14 @@ describe('a fleet opened from a link', () => {
     expect(await settingsOf(page)).toMatchObject({ rate: 22 });
     await page.getByRole('button', { name: 'Pause' }).click();
     await expect.poll(() => page.locator('.fleet-turn').count()).toBeGreaterThan(2);
-    await page.locator('.fleet-turn').last().press('Enter');
+    const turn = page.locator('.fleet-turn').last();
+    // The list may still change after the pause, and take the focused row away.
+    await expect
+      .poll(async () => {
+        await turn.press('Enter');
+        return turn.getAttribute('aria-pressed');
+      })
+      .toBe('true');
     await page.getByRole('button', { name: 'Resume' }).click();
     const way = page.getByRole('region', { name: "One request's path" });
     await expect.poll(() => way.innerText()).toContain('First token after');
