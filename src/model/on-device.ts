@@ -5,7 +5,7 @@
 import type { Arithmetic } from '../config/arithmetic.ts';
 import type { Clock } from '../engine/types.ts';
 import { isLavapipe } from '../gpu/adapter-name.ts';
-import { GpuDevice } from '../gpu/device.ts';
+import type { GpuDevice } from '../gpu/device.ts';
 import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans/spans.ts';
 import type { Platform } from '../platform/types.ts';
@@ -13,6 +13,7 @@ import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './architectu
 import type { GemmChoice } from './kernels/gemm-forms.ts';
 import { checkKernelsServe } from './kernels/kernel-variants.ts';
 import type { KernelSet } from './kernels/pass-kernels.ts';
+import { openDevice } from './open-device.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
 import type { ModelWeights } from './types.ts';
@@ -83,9 +84,8 @@ export async function putOnDevice(
   const bufferBytes = numBlocks * blockBytes;
   const instance = await platform.createGpu(driverThreads);
   const open = (bufferBytes: number) =>
-    GpuDevice.open(instance, { bufferBytes, subgroups, arithmetic }, platform.backend, platform.polls?.());
+    openDevice(platform, instance, { bufferBytes, subgroups, arithmetic });
   const gpu = await open(bufferBytes);
-  if (gpu.report.software) platform.easePolling();
   try {
     checkLargestWeight(architecture, dtype, gpu.report);
     const pieces = layout === 'contiguous' ? 1 : groups.layersPerBlock;

@@ -1,6 +1,7 @@
 /** Devices for the GPU tests, on their adapter (test/adapter.ts). */
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
-import { GpuDevice } from '../../src/gpu/device.ts';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import { openDevice } from '../../src/model/open-device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { TEST_ADAPTER } from '../adapter.ts';
@@ -16,10 +17,8 @@ export async function openTestDevice(
   selected ??= selectDriver((TEST_ADAPTER === 'gpu' ? 'system' : TEST_ADAPTER) as Driver);
   await selected;
   const needs = { bufferBytes, subgroups, arithmetic };
-  const gpu = await GpuDevice.open(await nodePlatform.createGpu(), needs, nodePlatform.backend, nextPoll);
-  // As engines do: otherwise Dawn's polling takes the processor that compiles the kernels.
-  if (gpu.report.software) nodePlatform.easePolling();
-  return gpu;
+  const platform = { ...nodePlatform, polls: nextPoll && (() => nextPoll) };
+  return openDevice(platform, await nodePlatform.createGpu(), needs);
 }
 
 /** Whether this adapter supports f16 arithmetic. */

@@ -56,7 +56,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       {!fleet.isReal.value && (
         <>
           {measuring.value && phase === 'busy' ? (
-            <Button off={false} inPlace onClick={() => actions.stop()}>
+            <Button inPlace onClick={() => actions.stop()}>
               Stop measuring
             </Button>
           ) : (

@@ -61,7 +61,7 @@ function Composer({ session: { state, actions } }: { session: Session }) {
           }}
         />
         {phase === 'busy' ? (
-          <Button class="chat-stop" off={false} inPlace onClick={() => actions.stop()}>
+          <Button class="chat-stop" inPlace onClick={() => actions.stop()}>
             Stop
           </Button>
         ) : (

@@ -12,7 +12,7 @@ export function Transport({ session: { state, actions } }: { session: Session })
     <div class="transport-row">
       <fieldset class="transport-buttons" aria-label="Play the conversation">
         {playing ? (
-          <Button class="primary" off={false} inPlace onClick={() => actions.pause()}>
+          <Button class="primary" inPlace onClick={() => actions.pause()}>
             Pause
           </Button>
         ) : (

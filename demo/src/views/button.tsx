@@ -2,13 +2,13 @@
 import type { ButtonHTMLAttributes } from 'preact';
 
 type Props = Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'disabled' | 'onClick'> & {
-  off: boolean;
+  off?: boolean;
   /** It has taken the place of another button: the second click of a double click was for that one. */
   inPlace?: boolean;
   onClick?: () => void;
 };
 
-export function Button({ off, inPlace = false, onClick, ...rest }: Props) {
+export function Button({ off = false, inPlace = false, onClick, ...rest }: Props) {
   return (
     <button
       type="button"

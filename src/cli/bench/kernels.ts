@@ -5,11 +5,12 @@
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
 import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
-import { GpuDevice } from '../../gpu/device.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
 import { formatMs, plural } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
+import { openDevice } from '../../model/open-device.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { left, right } from '../../report/document.ts';
@@ -53,14 +54,8 @@ await runBench(async () => {
   const architecture = await loadArchitecture(options.model, await nodePlatform.openModel(options.model));
   const adapter = await useAdapter(options.adapter);
   const open = async (arithmetic: Arithmetic): Promise<GpuDevice> =>
-    GpuDevice.open(
-      await nodePlatform.createGpu(),
-      { bufferBytes: BUFFER_BYTES, arithmetic },
-      nodePlatform.backend,
-    );
+    openDevice(nodePlatform, await nodePlatform.createGpu(), { bufferBytes: BUFFER_BYTES, arithmetic });
   const gpu = await open('f32');
-  // Wait for the device in the way that an engine does on this adapter.
-  if (gpu.report.software) nodePlatform.easePolling();
   try {
     const form = adapterForm(gpu.report);
     const bench = workbench(gpu, options.rounds);

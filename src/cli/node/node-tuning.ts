@@ -2,7 +2,7 @@
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { fixedSubgroupSize } from '../../gpu/adapter-report.ts';
-import { GpuDevice } from '../../gpu/device.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
 import {
   compareSpeed,
   isWorthIt,
@@ -13,6 +13,7 @@ import {
 import { type GemmTuning, gemmCandidates } from '../../model/kernels/gemm-forms.ts';
 import { adapterForm } from '../../model/kernels/kernel-variants.ts';
 import { loadArchitecture } from '../../model/load.ts';
+import { openDevice } from '../../model/open-device.ts';
 import type { Architecture } from '../../model/types.ts';
 import { weightSizes } from '../../model/weights/weight-sizes.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -117,12 +118,13 @@ class Tuner {
   ): Promise<T> {
     const [architecture, weightDtype] = [this.#architecture, this.#weightDtype];
     const bufferBytes = weightSizes(architecture, weightDtype).largest.bytes;
-    const { readShader, backend } = nodePlatform;
+    const { readShader } = nodePlatform;
     const gpus: GpuDevice[] = [];
     try {
       for (const arithmetic of arithmetics)
-        gpus.push(await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, arithmetic }, backend));
-      if (this.#adapter.software) nodePlatform.easePolling();
+        gpus.push(
+          await openDevice(nodePlatform, await nodePlatform.createGpu(), { bufferBytes, arithmetic }),
+        );
       return await measure(
         gpus.map((gpu) => ({ gpu, readShader, architecture, weightDtype, clock: systemClock })),
       );

@@ -108,10 +108,11 @@ function whyOf(closest: PlanRow, { idle, slo, goal, workload }: PlanReport): str
 
 /** How certain the answer is, as sentences. */
 export function certaintyOf(report: PlanReport): string[] {
-  const { chosen, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
+  const { chosen, goal, slo, not_told_apart: rivals, seeds } = report;
   if (!chosen) return [];
+  const longer = sampled(report);
   return [
-    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput, report)),
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(report)),
     ...(rivals.length > 0
       ? [
           `Statistically no different: ${rivals
@@ -123,17 +124,17 @@ export function certaintyOf(report: PlanReport): string[] {
     ...(chosen.verdict === 'STABLE'
       ? []
       : [
-          `${chosen.verdict}: the queue grew until the end of the sample. Give a longer ${sampled(report)} before relying on this plan.`,
+          `${chosen.verdict}: the queue grew until the end of the sample. Give a longer ${longer} before relying on this plan.`,
         ]),
     ...(chosen.wait_growth < GROWS
       ? []
       : [
-          `TTFT grew by ${formatPercent(chosen.wait_growth)} of the time in which the counted requests arrived: the fleet may serve that much less. Give a longer ${sampled(report)}, or more engines.`,
+          `TTFT grew by ${formatPercent(chosen.wait_growth)} of the time in which the counted requests arrived: the fleet may serve that much less. Give a longer ${longer}, or more engines.`,
         ]),
-    ...fewerArrived(chosen, sampled(report)),
+    ...fewerArrived(chosen, longer),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
       ? [
-          `The counted requests arrived within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, less than ${BRIEF} times the SLO's TTFT: a growing queue may not show. Give a longer ${sampled(report)}.`,
+          `The counted requests arrived within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, less than ${BRIEF} times the SLO's TTFT: a growing queue may not show. Give a longer ${longer}.`,
         ]
       : []),
   ];
@@ -191,14 +192,15 @@ function sureOfFewer(fewer: PlanRow, wanted: number): string {
     : `Whether ${engines} would do is uncertain: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${counts}).`;
 }
 
-function sureOfRate(goodput: PlanReport['goodput'], report: PlanReport): string[] {
+function sureOfRate(report: PlanReport): string[] {
+  const { goodput, slo } = report;
   if (!goodput) return [];
   const { surely, surely_not_at: not, not_at: next, tried } = goodput;
   const yes = surely === null ? 'at no rate tried' : `up to ${formatRate(surely)} per second`;
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `The whole interval meets the requirement ${yes}, and ${not === null ? 'no rate that was tried misses it for certain' : `misses it from ${formatRate(not)} up`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
-    ...(above && above.share >= report.slo.attainment ? [whyNotAt(outcomeOf(above), sampled(report))] : []),
+    ...(above && above.share >= slo.attainment ? [whyNotAt(outcomeOf(above), sampled(report))] : []),
   ];
 }
 

@@ -2,9 +2,10 @@
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { bytesOf } from '../../copy-bytes.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
-import { GpuDevice } from '../../gpu/device.ts';
+import type { GpuDevice } from '../../gpu/device.ts';
 import { type Kernel, KernelLibrary, kernels } from '../../gpu/kernels.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernels/kernel-variants.ts';
+import { openDevice } from '../../model/open-device.ts';
 import type { Platform } from '../../platform/types.ts';
 
 export type KernelInput = Float32Array | Uint32Array | Uint16Array | ArrayBuffer;
@@ -31,8 +32,7 @@ export async function withBench<T>(
   signal: AbortSignal,
   use: (bench: KernelBench) => Promise<T>,
 ): Promise<T> {
-  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: 0, arithmetic });
-  if (gpu.report.software) platform.easePolling();
+  const gpu = await openDevice(platform, await platform.createGpu(), { bufferBytes: 0, arithmetic });
   try {
     const chosen = adapterForm(gpu.report);
     const portable = { ...chosen, subgroup: null };

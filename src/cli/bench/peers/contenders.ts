@@ -3,10 +3,10 @@
  * there, so that transfers count for all. Other libraries' packages are optional.
  */
 import { ConfigError } from '../../../errors.ts';
-import { GpuDevice } from '../../../gpu/device.ts';
 import { KernelLibrary } from '../../../gpu/kernels.ts';
 import { uniformBuffer } from '../../../gpu/uniforms.ts';
 import { adapterForm, gemmFor, gemmVariants } from '../../../model/kernels/kernel-variants.ts';
+import { openDevice } from '../../../model/open-device.ts';
 import { plainProduct } from '../../../model/weights/matrices.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { matMulModel } from './onnx-model.ts';
@@ -35,7 +35,7 @@ export const contenders = {
 export type ContenderName = keyof typeof contenders;
 
 async function ours({ m, k, n }: Shape): Promise<Multiply> {
-  const gpu = await GpuDevice.open(await nodePlatform.createGpu(), {
+  const gpu = await openDevice(nodePlatform, await nodePlatform.createGpu(), {
     bufferBytes: 4 * Math.max(m * k, k * n, m * n),
   });
   const library = new KernelLibrary(gpu, nodePlatform.readShader);
@@ -57,8 +57,6 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
     out,
   ]);
-  // Wait for the device in the way that an engine does on this adapter.
-  if (gpu.report.software) nodePlatform.easePolling();
   return async (a, b) => {
     device.queue.writeBuffer(inA, 0, a as Float32Array<ArrayBuffer>);
     device.queue.writeBuffer(inB, 0, b as Float32Array<ArrayBuffer>);
