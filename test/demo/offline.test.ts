@@ -67,8 +67,12 @@ test('code of fleets and of engines that is gone is reported in words', async ()
   await page.waitForFunction('globalThis.kvferryFleet?.look.value');
   await page.route('**/assets/*', (route) => route.fulfill({ status: 404 }));
   await page.getByRole('button', { name: 'Compare', exact: true }).click();
-  await page.getByRole('button', { name: 'Reload the page' }).waitFor();
+  const reload = page.getByRole('button', { name: 'Reload the page' });
   await page.getByText('The comparison stopped: its script could not be loaded: reload the page.').waitFor();
+  // The fleet's own thread, whose script had come before, goes on telling its news.
+  const now = await page.evaluate<number>('kvferryFleet.nowMs.value');
+  await page.waitForFunction(`kvferryFleet.nowMs.value > ${now} + 500`);
+  expect(await reload.count()).toBe(1);
   await page.getByRole('button', { name: 'To P and D' }).click();
   await until(page, "state.status.value.phase === 'failed'");
   expect((await readState(page)).status.message).toBe(

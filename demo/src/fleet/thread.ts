@@ -19,8 +19,9 @@ export function startThread(heard: (news: LiveNews) => void, failed: (why: strin
     end();
     failed(why);
   };
+  // Its script has come. Not said again, since the script of a thread that starts later may be gone by then.
+  worker.addEventListener('message', () => findCode('fleet'), { once: true });
   worker.addEventListener('message', ({ data }: MessageEvent<LiveNews>) => {
-    findCode('fleet');
     if (data.kind === 'failed') broke(data.message);
     else heard(data);
   });
