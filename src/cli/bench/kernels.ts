@@ -4,7 +4,7 @@
  */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
-import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
+import { measureCeilings } from '../../gpu/ceilings.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
 import { formatMs, plural } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
@@ -13,8 +13,6 @@ import { loadArchitecture } from '../../model/load.ts';
 import { openDevice } from '../../model/open-device.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
-import { left, right } from '../../report/document.ts';
-import { type Column, plainStyle, renderTable } from '../output/table.ts';
 import {
   type AttentionFigure,
   type AttentionShape,
@@ -24,6 +22,15 @@ import {
 } from './kernels/attention.ts';
 import { DECODE_CONTEXTS, type DecodeStepFigure, measureDecodeSteps } from './kernels/decode-step.ts';
 import { type MatrixCase, type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
+import {
+  attentionTable,
+  errorLine,
+  type HalvesFigure,
+  halvesTable,
+  matrixTable,
+  type WindowFigure,
+  windowTable,
+} from './kernels/tables.ts';
 import { joined, type Workbench, workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -32,14 +39,6 @@ const HYBRID = 'tiny-hybrid';
 const BUFFER_BYTES = 256 * 2 ** 20;
 /** Alternations of windowed and full attention, each with all rounds. */
 const WINDOW_TURNS = 10;
-
-interface WindowFigure {
-  windowed: AttentionFigure;
-  full: AttentionFigure;
-}
-
-/** A kernel's speed, absolute and relative to the adapter's ceiling. */
-const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
 
 await runBench(async () => {
   const options = await benchOptions(
@@ -88,9 +87,10 @@ await runBench(async () => {
       [
         `kernels in the shapes of ${options.model} on ${adapter.name}`,
         `at most ${ceilings.gflops.toFixed(1)} GFLOP/s (multiply-adds in registers) and ${ceilings.readGbps.toFixed(2)} GB/s (plain reads)`,
-        `the best of ${plural(options.rounds, 'round')}, [the median in ms]; error against float64;`,
-        'ratio: of medians where those are shown, else of the best;',
+        `the best of ${plural(options.rounds, 'round')}, [the median in ms]`,
+        'ratio: of medians where those are shown, else of the best',
         'of read: of the rate at which one dispatch reads the same bytes and does nothing else',
+        'full: attention to every key of a context as long as the window',
         '',
         ...matrixTable(matrices, ceilings),
         '',
@@ -99,6 +99,7 @@ await runBench(async () => {
         '',
         ...windowTable(windows),
         '',
+        errorLine({ matrices, halves, attention, windows }),
         decodeLine(decode),
       ],
       { adapter: gpu.report, model: options.model, ceilings, matrices, halves, attention, windows, decode },
@@ -107,12 +108,6 @@ await runBench(async () => {
     gpu.destroy();
   }
 });
-
-/** The same product in both arithmetics. */
-interface HalvesFigure {
-  f32: MatrixFigure;
-  f16: MatrixFigure;
-}
 
 async function compareHalves(
   f32: Workbench,
@@ -159,99 +154,8 @@ async function measureInTurn(
   return { windowed: joined(turns, 'windowed'), full: joined(turns, 'full') };
 }
 
-function percent(part: number, total: number): string {
-  return `${((100 * part) / total).toFixed(0)}%`;
-}
-
-function middle(ms: readonly number[]): string {
-  return `[${formatMs(median(ms))}]`;
-}
-
-function speed(
-  { ms, gflops, error }: { ms: readonly number[]; gflops: number; error: number },
-  gbps: number,
-  ceilings: Ceilings,
-): string[] {
-  return [
-    middle(ms),
-    gflops.toFixed(1),
-    percent(gflops, ceilings.gflops),
-    gbps.toFixed(2),
-    percent(gbps, ceilings.readGbps),
-    error.toExponential(0),
-  ];
-}
-
-function matrixTable(figures: readonly MatrixFigure[], ceilings: Ceilings): string[] {
-  const columns: Column[] = [
-    left('matrix'),
-    left('M x K x N'),
-    left('kernel, rows'),
-    ...SPEED_COLUMNS.slice(0, -1),
-    { head: 'of read' },
-    SPEED_COLUMNS.at(-1)!,
-  ];
-  const rows = figures.map((f) => {
-    const cells = speed(f, f.weightGbps, ceilings);
-    const ofRead = f.readGbps === null ? '' : percent(f.weightGbps, f.readGbps);
-    return [f.name, `${f.m} x ${f.k} x ${f.n}`, f.kernel, ...cells.slice(0, -1), ofRead, cells.at(-1)!];
-  });
-  return renderTable(columns, rows, plainStyle);
-}
-
-function halvesTable(figures: readonly HalvesFigure[]): string[] {
-  const columns = [
-    left('in f16'),
-    left('M x K x N'),
-    left('kernel, rows'),
-    ...right('ms', 'f32 ms', 'ratio', 'error'),
-  ];
-  const rows = figures.map(({ f32, f16 }) => {
-    const [mine, other] = [median(f16.ms), median(f32.ms)];
-    const { name, m, k, n, kernel } = f16;
-    const times = [middle(f16.ms), middle(f32.ms), (mine / other).toFixed(2)];
-    return [name, `${m} x ${k} x ${n}`, kernel, ...times, f16.error.toExponential(0)];
-  });
-  return renderTable(columns, rows, plainStyle);
-}
-
-function attentionTable(figures: readonly AttentionFigure[], ceilings: Ceilings): string[] {
-  const columns: Column[] = [
-    { head: 'attention', align: 'left' },
-    { head: 'kernel, rows', align: 'left' },
-    ...SPEED_COLUMNS,
-  ];
-  const rows = figures.map((f) => [
-    `${f.rows} at ${f.context}, dim ${f.headDim}`,
-    f.kernel,
-    ...speed(f, f.kvGbps, ceilings),
-  ]);
-  return renderTable(columns, rows, plainStyle);
-}
-
 function decodeLine({ model, short, long }: DecodeStepFigure): string {
   const [before, after] = [median(short), median(long)];
   const { short: few, long: many } = DECODE_CONTEXTS;
   return `a decode step of ${model}: ${formatMs(before)} ms at ${few} tokens, ${formatMs(after)} ms at ${many}: ${(after / before).toFixed(2)}x (medians)`;
-}
-
-/** Cost of a window at the end of a long context, compared with full attention over a context of the window's length. */
-function windowTable(figures: readonly WindowFigure[]): string[] {
-  const columns: Column[] = [
-    { head: 'window', align: 'left' },
-    { head: 'kernel, rows', align: 'left' },
-    ...right('ms', 'full ms', 'ratio', 'error'),
-  ];
-  const rows = figures.map(({ windowed, full }) => {
-    const [mine, other] = [Math.min(...windowed.ms), Math.min(...full.ms)];
-    return [
-      `${windowed.rows} at ${windowed.context}, window ${windowed.window}, dim ${windowed.headDim}`,
-      windowed.kernel,
-      formatMs(mine),
-      `${formatMs(other)} at ${full.context}`,
-      (mine / other).toFixed(2),
-      windowed.error.toExponential(0),
-    ];
-  });
-  return renderTable(columns, rows, plainStyle);
 }

@@ -64,7 +64,8 @@ await runBench(async () => {
     options,
     [
       `matrix products on ${adapter.name}, f32, transfers included`,
-      `medians of ${plural(options.rounds, 'alternating round')} [min, max]; ratio: median of its time divided by ours`,
+      `medians of ${plural(options.rounds, 'alternating round')} [min, max];`,
+      'ratio: median of its time divided by ours',
       '',
       ...table(figures),
       '',

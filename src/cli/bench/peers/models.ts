@@ -10,7 +10,7 @@ import { loadWeights } from '../../../model/load.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { left, right } from '../../../report/document.ts';
 import { sum } from '../../../sum.ts';
-import { plainStyle, renderTable } from '../../output/table.ts';
+import { packed, plainStyle, renderTable } from '../../output/table.ts';
 import { type Answer, promptOf } from '../engine/alone.ts';
 import { type AnswererName, answerers } from './answerers.ts';
 import { writeGguf } from './gguf.ts';
@@ -128,8 +128,9 @@ function figuresOf(running: readonly Running[]): ModelFigure[] {
 export function modelTable(model: string, figures: readonly ModelFigure[]): string[] {
   if (figures.length === 0) return [];
   const columns = [
-    left(`${model}, tokens per second`),
-    ...right(`prefill ${PROMPT}`, 'ours', 'decode 1', 'ours', 'decode 4', 'ours', 'same'),
+    left('library'),
+    ...[`prefill ${PROMPT}`, 'decode 1', 'decode 4'].flatMap((what) => packed(what, 'rate', 'ours')),
+    ...right('same'),
   ];
   const ours = figures[0]!.answers;
   const rows = figures.map(({ answerer, answers, why, sameTokens }) => {
@@ -148,7 +149,10 @@ export function modelTable(model: string, figures: readonly ModelFigure[]): stri
     ];
   });
   return [
+    model,
+    '',
     ...renderTable(columns, rows, plainStyle),
-    'ours: speed-up of kvferry, median of rounds; same: greedy tokens equal to ours',
+    'rate: tokens per second; ours: speed-up of kvferry, median of rounds;',
+    'same: greedy tokens equal to ours',
   ];
 }
