@@ -22,6 +22,12 @@ const found = (loaded: string, marks: readonly string[]): string[] =>
   marks.filter((mark) => loaded.includes(mark));
 
 describe('what a start loads', () => {
+  it('is one file before signals end the program', () => {
+    const files = new Map<string, string>();
+    loadedWith(bundled('kvferry'), files);
+    expect([...files.keys()]).toEqual([bundled('kvferry')]);
+  });
+
   it('includes no command before one is named', () => {
     const loaded = loadedWith(part('program', 'app'));
     expect(found(loaded, ['parseArguments(', 'usage: "run"', 'usage: "plan"'])).toEqual(['parseArguments(']);

@@ -98,6 +98,21 @@ it.runIf(canBeFirst)(
   },
 );
 
+it.runIf(canBeFirst)("a container's first process ends at a SIGTERM before it has loaded", () => {
+  // Sent when the first listener is added.
+  const early = `data:text/javascript,process.on('newListener', (name) => {
+    if (name === 'SIGTERM') setImmediate(() => process.kill(1, name));
+  });`;
+  const program = [process.execPath, '--import', early, bundled('kvferry'), 'export', 'vllm'];
+  const { status, stdout, stderr } = spawnSync('unshare', [
+    '-pf',
+    '--mount-proc',
+    '--kill-child',
+    ...program,
+  ]);
+  expect({ status, said: `${stdout}${stderr}` }).toEqual({ status: 143, said: '' });
+});
+
 it('a second Ctrl-C gives the terminal its cursor and its line wrapping back, which the bar took', async () => {
   const argv = ['simulate', '--arrivals', '500', '--arrival-rate', '5'];
   const terminal = ['--import', 'data:text/javascript,process.stderr.isTTY=true'];
