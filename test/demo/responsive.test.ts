@@ -86,12 +86,12 @@ test('on a low screen no button of a lesson is cut off, also in a projector, bef
 });
 
 test.each([
-  ['', 320, 256],
-  ['#lesson=8', 320, 256],
-  ['#lesson=8', 640, 512],
-  ['#lesson=8', 1280, 720],
-  ['#view=fleet', 320, 256],
-])('nothing covers the focused control: %s at %i × %i', async (hash, width, height) => {
+  ['the conversation', 320, 256, ''],
+  ['a lesson', 320, 256, '#lesson=8'],
+  ['a lesson', 640, 512, '#lesson=8'],
+  ['a lesson', 1280, 720, '#lesson=8'],
+  ['the fleet', 320, 256, '#view=fleet'],
+])('nothing covers the focused control: %s at %i × %i', async (_, width, height, hash) => {
   const { page } = await openPage(browser(), `${served().url}${hash}`, { width, height });
   onTestFinished(() => page.close());
   await page.emulateMedia({ reducedMotion: 'reduce' });
