@@ -4,6 +4,7 @@ import {
   bestThreshold,
   type CrossoverPoint,
   crossover,
+  passInWords,
   regretMs,
   regretPieces,
   totalRegretMs,
@@ -15,6 +16,14 @@ const point = (tokens: number, pullMs: number, recomputeMs: number): CrossoverPo
   recomputeMs,
 });
 const points = [point(16, 20, 8), point(32, 21, 17), point(64, 22, 34), point(128, 25, 70)];
+
+it('a sweep counts its turns in each pass', () => {
+  const unmeasured = [32, 64].map((tokens) => ({ tokens, pullMs: null, recomputeMs: null }));
+  const said = (done: number, total: number) => passInWords({ done, total, points: unmeasured });
+  expect(said(4, 4)).toBe('Measuring: pass 1, 4 of 4');
+  expect(said(4, 8)).toBe('Measuring: pass 2, 0 of 4');
+  expect(said(11, 12)).toBe('Measuring: pass 3, 3 of 4');
+});
 
 describe('the crossover', () => {
   it('is where the lines through the points cross, by linear interpolation', () => {

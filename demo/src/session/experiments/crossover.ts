@@ -45,10 +45,10 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Mea
   try {
     if (sizes.length < 2)
       throw new Error('The pools are too small to compare sizes: give P and D more blocks.');
-    show(true, null);
     for (let pass = 0; pass < MOST_PASSES; pass++) {
       if (pass > 0 && now() - begun > LAST_PASS_MS) break;
       total = 2 * sizes.length * (pass + 1);
+      show(true, null);
       for (const lane of ['pullMs', 'recomputeMs'] as const) {
         const mode = lane === 'pullMs' ? 'bidirectional' : 'unidirectional';
         await engines.configure(settings, {

@@ -1,4 +1,5 @@
 /** From a sweep's points: where pulling begins to win, and what a threshold costs. No DOM. */
+import type { Crossover } from '../../../../src/recording/experiments.ts';
 import { sumOf } from '../../../../src/sum.ts';
 
 /** The time to get the KV of this many tokens either way, milliseconds. */
@@ -6,6 +7,13 @@ export interface CrossoverPoint {
   tokens: number;
   pullMs: number;
   recomputeMs: number;
+}
+
+/** How far a sweep is: how many passes it makes depends on how long they take, so `total` grows with each. */
+export function passInWords({ done, total, points }: Pick<Crossover, 'done' | 'total' | 'points'>): string {
+  const turns = 2 * points.length;
+  const pass = total / turns;
+  return `Measuring: pass ${pass}, ${done - (pass - 1) * turns} of ${turns}`;
 }
 
 /** vLLM's rule: pull when at least `threshold` tokens would come. */

@@ -19,6 +19,7 @@ import {
   bestThreshold,
   type CrossoverPoint,
   crossover as crossing,
+  passInWords,
   regretMs,
   totalRegretMs,
 } from './crossover-math.ts';
@@ -43,11 +44,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
         {crossover?.link && <span class="tag">over a modelled link</span>}
         {!recorded && (
           <Button off={state.status.value.phase !== 'ready'} onClick={() => void actions.runCrossover()}>
-            {crossover?.running
-              ? `Measuring ${crossover.done} of ${crossover.total}`
-              : crossover
-                ? 'Measure again'
-                : 'Measure'}
+            {crossover?.running ? passInWords(crossover) : crossover ? 'Measure again' : 'Measure'}
           </Button>
         )}
       </div>
