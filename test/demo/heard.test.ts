@@ -56,6 +56,24 @@ test('of a sweep the result is heard when all is measured', async () => {
   expect(await verdict.innerText()).toMatch(/^Pulling/);
 });
 
+test('that the link was copied is heard', async () => {
+  const page = await opened('#turns=0&view=fleet');
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.evaluate(LISTEN);
+  await page.getByRole('button', { name: 'Copy link' }).press('Enter');
+  await expect.poll(() => heard(page)).toContain('Copied');
+});
+
+test('of a fleet, engines that came or went are heard, and no turns', async () => {
+  const page = await opened('#view=fleet&fleet.pace=20&fleet.rate=20&fleet.seconds=5');
+  await simulated(page, 5);
+  await page.evaluate(LISTEN);
+  await page.getByRole('button', { name: 'Kill D0' }).press('Enter');
+  await page.getByRole('button', { name: '+ P: start one more P' }).press('Enter');
+  await expect.poll(async () => (await heard(page)).at(-1)).toMatch(/D0 died .*P\d joined/);
+  expect((await heard(page)).length).toBeLessThan(5);
+});
+
 test('of a fleet, blocks that are gone to, a chosen turn and a comparison are heard', async () => {
   const page = await opened('#view=fleet&fleet.pace=20&fleet.rate=20&fleet.seconds=5');
   await simulated(page, 5);

@@ -5,13 +5,14 @@ import './styles/tiles.css';
 import './styles/store.css';
 import './styles/charts.css';
 import { useEffect, useMemo } from 'preact/hooks';
+import type { LiveEvent } from '../../../src/simulate/live/view.ts';
 import { Note } from '../panels/note.tsx';
 import type { Session } from '../session/types.ts';
 import { Controls } from './controls.tsx';
 import { ExerciseView } from './exercise-view.tsx';
 import { Fleet } from './fleet.ts';
 import { LatencyView } from './latency-view.tsx';
-import { withShortNames } from './names.ts';
+import { eventInWords, withShortNames } from './names.ts';
 import { PathView } from './path-view.tsx';
 import { RouterView } from './router-view.tsx';
 import { Tiles } from './tiles.tsx';
@@ -44,6 +45,10 @@ export function FleetView({ session }: { session: Session }) {
   );
 }
 
+/** Events that a screen reader says; the chart and its table have all of them. */
+const HEARD: ReadonlySet<LiveEvent['event']> = new Set(['joined', 'left', 'died', 'failed']);
+const MOST_HEARD = 3;
+
 function Said({ fleet }: { fleet: Fleet }) {
   return (
     <>
@@ -69,6 +74,14 @@ function Said({ fleet }: { fleet: Fleet }) {
         {fleet.notes.said.value.map(({ id, message }) => (
           <Note key={id} level="warning" message={withShortNames(message)} />
         ))}
+      </div>
+      <div class="visually-hidden" role="log" aria-label="Engines that came and went">
+        {(fleet.look.value?.events ?? [])
+          .filter(({ event }) => HEARD.has(event))
+          .slice(-MOST_HEARD)
+          .map((event) => (
+            <p key={`${event.atMs} ${event.event} ${event.engineId}`}>{eventInWords(event)}</p>
+          ))}
       </div>
     </>
   );

@@ -6,7 +6,8 @@ import { chooseTheme, THEMES, type Theme, theme } from '../views/theme.ts';
 
 export function Tools({ session }: { session: Session }) {
   const { state, actions } = session;
-  const shared = useSignal('Copy link');
+  /** What came of copying the link; null: it was not tried lately. */
+  const shared = useSignal<string | null>(null);
   const share = async () => {
     try {
       await navigator.clipboard.writeText(location.href);
@@ -15,7 +16,7 @@ export function Tools({ session }: { session: Session }) {
       shared.value = 'Copy it from the address bar';
     }
     setTimeout(() => {
-      shared.value = 'Copy link';
+      shared.value = null;
     }, 2000);
   };
   const fleet = fleetShown.value;
@@ -33,8 +34,11 @@ export function Tools({ session }: { session: Session }) {
       </button>
       {!fleet && <OfEngines session={session} />}
       <button type="button" class="quiet" onClick={() => void share()}>
-        {shared}
+        {shared.value ?? 'Copy link'}
       </button>
+      <span class="visually-hidden" role="status">
+        {shared}
+      </span>
       <button
         type="button"
         class="quiet tools-projector"
