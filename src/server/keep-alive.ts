@@ -4,7 +4,7 @@ import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ServerLog } from './http/log.ts';
 
 const FIRST_PAUSE_MS = 200;
-/** The pause doubles after every failure, up to this. */
+/** The pause doubles whenever an engine cannot be restarted, up to this. */
 const LONGEST_PAUSE_MS = 30_000;
 
 export interface KeepAlive {
@@ -29,17 +29,15 @@ export function keepAlive(
     });
 
   const revive = async () => {
-    for (let ms = FIRST_PAUSE_MS; !stopped; ms = Math.min(2 * ms, LONGEST_PAUSE_MS)) {
+    for (let ms = FIRST_PAUSE_MS; !stopped; ) {
       await pause(ms);
       if (stopped || cluster.engines.every(({ dead }) => !dead)) return;
-      const ended = cluster.engines.filter(({ dead }) => dead).map(({ name }) => name);
       try {
         await cluster.revive();
-        for (const { name, engineId, dead } of cluster.engines)
-          if (ended.includes(name) && !dead)
-            log.note(`${name} was restarted as ${engineId}, with an empty cache`);
+        ms = FIRST_PAUSE_MS;
       } catch (error) {
         log.error(`an engine could not be restarted: ${(error as Error).message}`);
+        ms = Math.min(2 * ms, LONGEST_PAUSE_MS);
       }
     }
   };
@@ -51,6 +49,8 @@ export function keepAlive(
   };
   const stopListening = cluster.onNotice((notice) => {
     if (notice.kind === 'dead' && !stopped) begin(notice.engineId, notice.message);
+    if (notice.kind === 'alive' && notice.replaces !== null)
+      log.note(`${notice.replaces} was restarted as ${notice.engineId}, with an empty cache`);
   });
   // Engines that ended before this listener was added send no further notice.
   for (const { engineId, dead, ended } of cluster.engines) if (dead) begin(engineId, messageOf(ended));

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { keepAlive } from '../../src/server/keep-alive.ts';
 
@@ -10,7 +10,10 @@ function world() {
     dead: false,
     ended: null as Error | null,
   }));
-  let tell: (notice: { kind: 'dead'; engineId: string; message: string }) => void = () => {};
+  type Told =
+    | { kind: 'dead'; engineId: string; message: string }
+    | { kind: 'alive'; engineId: string; replaces: string | null };
+  let tell: (notice: Told) => void = () => {};
   const cluster = {
     engines,
     onNotice(listener: typeof tell) {
@@ -19,7 +22,11 @@ function world() {
     },
     async revive() {
       const dead = engines.filter((engine) => engine.dead);
-      for (const engine of dead) Object.assign(engine, { dead: false, engineId: `${engine.name}.2` });
+      for (const engine of dead) {
+        const replaces = engine.engineId;
+        Object.assign(engine, { dead: false, engineId: `${engine.name}.2` });
+        tell({ kind: 'alive', engineId: engine.engineId, replaces });
+      }
       return dead.length;
     },
   };
@@ -28,6 +35,7 @@ function world() {
   const log = { note: write, error: write, access() {}, ended() {} };
   return {
     lines,
+    cluster,
     keep: () => keepAlive(cluster as unknown as EngineCluster, log),
     end(message: string): void {
       Object.assign(engines[2]!, { dead: true, ended: new Error(message) });
@@ -51,3 +59,44 @@ test.each(['while it serves', 'before anyone listens'])(
     ]);
   },
 );
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test.each([
+  { why: 'that end again at once', ends: true, times: [200, 400, 600, 800, 1000] },
+  { why: 'that cannot be started', ends: false, times: [200, 600, 1400, 3000, 6200] },
+])('engines $why are restarted after $times ms', async ({ ends, times }) => {
+  vi.useFakeTimers({ now: 0 });
+  const { cluster, keep, end } = world();
+  const tried: number[] = [];
+  cluster.revive = async () => {
+    tried.push(Date.now());
+    if (!ends) throw new Error('no memory');
+    return 1;
+  };
+  const kept = keep();
+  end('the device was lost');
+  await vi.advanceTimersByTimeAsync(times.at(-1)!);
+  await kept.stop();
+  expect(tried).toEqual(times);
+});
+
+test('an engine that was restarted is in the log before the others are', async () => {
+  const { lines, cluster, keep, end } = world();
+  const { revive } = cluster;
+  let finish = () => {};
+  cluster.revive = async () => {
+    await revive();
+    await new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    return 1;
+  };
+  const kept = keep();
+  end('the device was lost');
+  await expect.poll(() => lines.at(-1)).toBe('decode-1 was restarted as decode-1.2, with an empty cache');
+  finish();
+  await kept.stop();
+});
