@@ -99,6 +99,14 @@ it.skipIf(!hasIPv6).each(['::ffff:127.0.0.1', '0:0:0:0:0:0:0:1', '127.1'])(
   },
 );
 
+it.each(['[::ffff:127.0.0.1]:8000', '[::FFFF:7f00:1]', '[0:0:0:0:0:0:0:1]:80'])(
+  'an IPv6 address in Host may be written as %s',
+  async (written) => {
+    const request = `GET /v1/models HTTP/1.1\r\n${close}Host: ${written}\r\n\r\n`;
+    expect(await answerTo(request)).toMatch(/^HTTP\/1.1 200 /);
+  },
+);
+
 it('an error is never written into the answer to an earlier request', async () => {
   let stalled = false;
   stub.pace = () => {

@@ -22,13 +22,22 @@ export const SERVER_OPTIONS = { requireHostHeader: false };
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** Refuses requests without the header Host, which HTTP/1.1 requires. */
+/** Refuses requests without the header Host, which HTTP/1.1 requires. Spells an IPv6 address in it as the adapter wants it. */
 export const withHost =
   (answer: Listener): Listener =>
-  (request, response) =>
-    request.headers.host !== undefined || request.httpVersion !== '1.1'
-      ? answer(request, response)
-      : refuse(response, new HttpError(400, 'the header Host is missing, which HTTP/1.1 requires: send it'));
+  (request, response) => {
+    const { host } = request.headers;
+    if (host === undefined && request.httpVersion === '1.1') {
+      refuse(response, new HttpError(400, 'the header Host is missing, which HTTP/1.1 requires: send it'));
+      return;
+    }
+    if (host !== undefined && /^\[[\da-f:.]+\](:\d+)?$/i.test(host)) request.headers.host = asInUrl(host);
+    answer(request, response);
+  };
+
+/** As URLs write it, [::ffff:127.0.0.1] as [::ffff:7f00:1]: the adapter refuses another spelling. */
+export const asInUrl = (host: string): string =>
+  URL.canParse(`http://${host}`) ? new URL(`http://${host}`).host : host;
 
 /** The response to a request from which the adapter cannot make a Request. */
 export function unreadable(error: unknown): Response {

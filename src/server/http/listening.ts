@@ -6,7 +6,7 @@ import type { Hono } from 'hono';
 import { systemClock } from '../../platform/clock.ts';
 import { inTime } from '../../transport/deadlines.ts';
 import type { Admission } from './admission.ts';
-import { answerInvalidRequests, SERVER_OPTIONS, unreadable, withHost } from './invalid-requests.ts';
+import { answerInvalidRequests, asInUrl, SERVER_OPTIONS, unreadable, withHost } from './invalid-requests.ts';
 import { cannotListen } from './ports.ts';
 import { dropRefusedUploads } from './refused-uploads.ts';
 import { endSlowReaders } from './slow-readers.ts';
@@ -24,11 +24,7 @@ export function urlOf(host: string, server: Server): string {
   return `http://${inUrl(host)}:${port}`;
 }
 
-/** As URLs write it (::ffff:127.0.0.1 as [::ffff:7f00:1]): the adapter refuses a header Host with another spelling. */
-function inUrl(host: string): string {
-  const written = host.includes(':') ? `[${host}]` : host;
-  return URL.canParse(`http://${written}`) ? new URL(`http://${written}`).hostname : written;
-}
+const inUrl = (host: string): string => asInUrl(host.includes(':') ? `[${host}]` : host);
 
 /** Node's default of 5 s would close connections that a busy client is about to reuse. */
 const KEEP_ALIVE_MS = 75_000;
