@@ -1,12 +1,12 @@
 /** The page's engines on a fake cluster that records its calls. */
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { Engines } from '../../../demo/src/session/engines.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import { ModelError } from '../../../src/errors.ts';
 
 const cluster = vi.hoisted(() => ({
   closed: 0,
-  refuses: true,
+  refuses: false,
   engines: [] as { engineId: string; role: string }[],
   /** Completes a scale call in progress; null if there is none. */
   join: null as ((error?: Error) => void) | null,
@@ -54,6 +54,10 @@ vi.mock('../../../src/recording/recorder.ts', () => ({
 // Blocks are not polled.
 beforeAll(() => void vi.stubGlobal('setInterval', () => 0));
 afterAll(() => void vi.unstubAllGlobals());
+beforeEach(
+  () => void Object.assign(cluster, { closed: 0, refuses: false, join: null, configured: [], broken: null }),
+);
+afterEach(() => void vi.useRealTimers());
 
 const quiet = () =>
   new Engines(
@@ -69,7 +73,6 @@ async function started(): Promise<Engines> {
     { engineId: 'prefill-0', role: 'prefill' },
     { engineId: 'decode-0', role: 'decode' },
   ];
-  Object.assign(cluster, { refuses: false, join: null, configured: [] });
   cluster.engines.splice(0, Number.POSITIVE_INFINITY, p, d);
   await engines.start({ ...defaultSettings, model: 'nano' });
   cluster.configured = [];
@@ -94,7 +97,6 @@ it('a truncated model is fetched again on the next start, one that failed for an
     await start().catch(() => {});
     return asked.filter((url) => url.endsWith('config.json')).length;
   };
-  cluster.refuses = false;
   expect(await fetched(new ModelError('model.safetensors is truncated'))).toBeGreaterThan(0);
   expect(await fetched(new Error('no device'))).toBeGreaterThan(0);
   expect(await fetched(null)).toBe(0);
@@ -107,11 +109,9 @@ it('a start that fails after the engines were built leaves none running', async 
   await expect(engines.start({ ...defaultSettings, model: 'nano' })).rejects.toThrow('too small');
   expect(engines.running).toBeNull();
   expect(cluster.closed).toBe(1);
-  vi.useRealTimers();
 });
 
 it('settings of the store’s folder are ignored while there is no folder', async () => {
-  Object.assign(cluster, { refuses: false, join: null });
   const engines = quiet();
   const settings = { ...defaultSettings, model: 'nano', store: 2 ** 20, storeDir: null };
   await engines.start({ ...settings, storePrefetch: 'best_effort', storeWrite: 'ALL' });
