@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'request' // one request cannot be served; others continue
   | 'transfer' // KV did not arrive
   | 'refused' // the KV that a request's kv_transfer_params name is not held for it
+  | 'policy' // a routing policy of the user's own failed
   | 'engine_dead' // an engine's thread ended or its device was lost
   | 'internal'; // a bug in kvferry
 
@@ -75,6 +76,13 @@ export class RefusedError extends KvferryError {
 /** The hold that a request's kv_transfer_params name has expired. */
 export class ExpiredError extends RefusedError {}
 
+/** A routing policy of the user's own threw, or returned no valid routing. Only the turn that it was asked for fails. */
+export class PolicyError extends KvferryError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('policy', message, options);
+  }
+}
+
 /** The engine's thread ended or its device was lost. */
 export class EngineDeadError extends KvferryError {
   /** Why, without the engine's name. */
@@ -104,6 +112,7 @@ const classes = {
   request: RequestError,
   transfer: TransferError,
   refused: RefusedError,
+  policy: PolicyError,
   engine_dead: EngineDeadError,
   internal: InternalError,
 } as const;

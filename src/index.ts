@@ -11,7 +11,9 @@ import type { Cluster } from './fleet/types.ts';
 import { type CostAwareStart, startCostAware } from './lab/calibrate.ts';
 import { loadArchitecture } from './model/load.ts';
 import { withProbes } from './platform/node/cached-probes.ts';
+import { importModule } from './platform/node/import-module.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
+import { addOwnPolicies } from './router/policies/add-own.ts';
 
 export type { Mode } from './config/modes.ts';
 export type { RoutingChoice } from './config/routing.ts';
@@ -26,6 +28,7 @@ export {
   InternalError,
   KvferryError,
   ModelError,
+  PolicyError,
   RefusedError,
   RequestError,
   RoutingError,
@@ -37,6 +40,9 @@ export type * from './fleet/types.ts';
 export type { EngineStats } from './host/engine-report.ts';
 export type { TimingMode } from './measure/spans/profile.ts';
 export type { Span } from './measure/spans/spans.ts';
+export type * from './router/plan.ts';
+export type { RoutingDeps } from './router/policies/definition.ts';
+export type { OwnParameters, OwnPolicy, OwnRoutingPolicy } from './router/policies/own.ts';
 export type { DrainRule } from './router/scaling/drain.ts';
 export type { ScaleTarget } from './router/scaling/plan.ts';
 export type * from './router/turn-types.ts';
@@ -55,7 +61,8 @@ export type { LinkSpec } from './transport/link.ts';
  * Throws ConfigError, ModelError or AdapterError.
  */
 export async function createCluster(settings: RunConfigInput = {}): Promise<Cluster> {
-  const config = parseRunConfig(settings);
+  const own = await addOwnPolicies(settings.routingModule, { importModule });
+  const config = parseRunConfig(own.length > 0 ? { routing: own, ...settings } : settings);
   refuseIdleProfile(config, quoted);
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);

@@ -15,9 +15,20 @@ let typed: string;
 
 /** Each value is one that the library accepts, and each type one that its interface names. */
 const TYPED = `import type {
-  CacheEventBatch, ClusterNotice, DrainRule, EngineStats, LinkSpec, PolicyChange, RoutingChoice, RunConfigInput,
-  ScaleTarget, TimingMode,
+  CacheEventBatch, ClusterNotice, DrainRule, EngineStats, LinkSpec, OwnRoutingPolicy, PolicyChange, RoutingChoice,
+  RunConfigInput, ScaleTarget, TimingMode,
 } from 'kvferry';
+
+export const own: OwnRoutingPolicy<{ most: number }> = {
+  name: 'own', needs: ['load'], parameters: { most: 2 },
+  create: ({ most }, { draws }) => ({
+    route: ({ number }, { prefill, decode }) => ({
+      prefill: prefill.find(({ signals }) => (signals?.waiting ?? 0) < most * draws(number)()) ?? prefill[0]!,
+      decode: decode[0]!,
+    }),
+    observe: (event) => void (event.kind === 'ended' && event.outputTokens),
+  }),
+};
 
 export const settings: RunConfigInput[] = [
   { mode: 'bidirectional', routing: 'llm-d', fleet: { rolesets: [{ prefill: 2, decode: [{ blocks: 64 }] }] } },

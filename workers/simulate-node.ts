@@ -8,9 +8,16 @@ import type { ThreadJob, ThreadWork } from '../src/cli/simulate/thread.ts';
 import { workOf } from '../src/cli/simulate/thread-work.ts';
 import type { RunConfig } from '../src/config/run.ts';
 import { toWire } from '../src/errors.ts';
+import { addOwnPolicies } from '../src/router/policies/add-own.ts';
 
 const { work, config } = workerData as { work: ThreadWork; config: RunConfig };
-const prepared = nodeDeps().then((deps) => workOf(work, config, deps));
+const prepared = prepare();
+
+async function prepare() {
+  const deps = await nodeDeps();
+  await addOwnPolicies(config.routingModule, deps);
+  return workOf(work, config, deps);
+}
 
 parentPort!.on('message', async (job: ThreadJob<typeof work>) => {
   try {

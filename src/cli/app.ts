@@ -42,6 +42,7 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
       interrupt.signal.throwIfAborted();
     },
     readTextFile: (path) => orAborted(interrupt.signal, world.readTextFile(path)),
+    importModule: (path) => orAborted(interrupt.signal, world.importModule(path)),
     readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
   };
   const stopListening = deps.onInterrupt(() => {

@@ -61,6 +61,8 @@ export interface CliDeps extends ReportSource {
   color: boolean;
   /** Throw ConfigError that names the path. */
   readTextFile(path: string): Promise<string>;
+  /** Runs a JavaScript module and returns what it exports. */
+  importModule(path: string): Promise<unknown>;
   /** Reads in pieces, for long files. */
   readTextPieces(path: string): AsyncIterable<string>;
   /** An id that identifies a regular file under any path; null if it does not exist or is a pipe or device. */

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
-import { didYouMean, flag, time } from './fields.ts';
+import { didYouMean, flag, text, time } from './fields.ts';
 
 export const ROUTING_NAMES = [
   'round-robin',
@@ -22,6 +22,14 @@ export const ROUTING_NAMES = [
 ] as const;
 export type RoutingName = (typeof ROUTING_NAMES)[number];
 
+/** Names of the user's own policies (src/router/policies/own.ts), which are added before settings are read. */
+const ownNames = new Set<string>();
+
+/** Every policy that can be chosen in this process. */
+export const routingNames = (): readonly string[] => [...ROUTING_NAMES, ...ownNames];
+
+export const addRoutingName = (name: string): void => void ownNames.add(name);
+
 /** The active routing: one policy, or a weighted mix of several. */
 export interface RoutingChoice {
   /** As it was written: 'least-request', or 'least-request:1,prefix-cache:2'. */
@@ -33,14 +41,15 @@ export interface RoutingChoice {
 export const DEFAULT_ROUTING: RoutingChoice = { name: 'round-robin', parameters: {} };
 
 /** The policies of a choice with their weights; a single policy has weight 1. */
-export function routingParts(name: string): { name: RoutingName; weight: number }[] {
+export function routingParts(name: string): { name: string; weight: number }[] {
   return name.split(',').map((part) => {
-    const [policy, weight = '1'] = part.split(':');
-    return { name: policy as RoutingName, weight: Number(weight) };
+    const [policy = '', weight = '1'] = part.split(':');
+    return { name: policy, weight: Number(weight) };
   });
 }
 
-const WANTED = `policies separated by commas, from ${ROUTING_NAMES.join(', ')}; weights (least-request:1,prefix-cache:2) combine them into one mix`;
+const wanted = (): string =>
+  `policies separated by commas, from ${routingNames().join(', ')}; weights (least-request:1,prefix-cache:2) combine them into one mix`;
 
 /** Adjacent policies with weights form one mix: 'a,b:1,c:2' is two choices, 'a' and 'b:1,c:2'. */
 export function routingChoices(value: unknown): unknown {
@@ -58,8 +67,8 @@ export function routingChoices(value: unknown): unknown {
 /** The "wanted" text for an invalid name; null if it is a valid policy or mix. */
 export function routingProblem(name: string): string | null {
   for (const { name: policy, weight } of routingParts(name)) {
-    if (!ROUTING_NAMES.includes(policy))
-      return `${WANTED}: there is no '${policy}'${didYouMean(policy, ROUTING_NAMES)}`;
+    if (!routingNames().includes(policy))
+      return `${wanted()}: there is no '${policy}'${didYouMean(policy, routingNames())}`;
     if (!(weight > 0 && Number.isFinite(weight))) return `a weight above 0 for ${policy}`;
   }
   return null;
@@ -71,13 +80,13 @@ export const routing = {
       routingChoices,
       z
         .array(
-          z.string({ error: WANTED }).superRefine((name, context) => {
+          z.string({ error: wanted }).superRefine((name, context) => {
             const message = routingProblem(name);
             if (message !== null) context.addIssue({ code: 'custom', message });
           }),
-          { error: WANTED },
+          { error: wanted },
         )
-        .min(1, { error: WANTED }),
+        .min(1, { error: wanted }),
     )
     .default([DEFAULT_ROUTING.name])
     .meta({
@@ -99,6 +108,11 @@ export const routing = {
       description: 'Policy parameters, keyed by policy: JSON, or a JSON file.',
       value: 'JSON|FILE',
     }),
+  routingModule: text('a JavaScript module that exports a routing policy').nullable().default(null).meta({
+    description:
+      'A JavaScript module with routing policies of your own (docs/fleet.md shows one): --routing takes their names, and without --routing they are used.',
+    value: 'FILE',
+  }),
   signalAge: time('a time such as 50ms or 1s, or 0', { min: 0 }).default(0).meta({
     description:
       "Age of a policy's view of engine load and caches, like that of a scraped metric; 0: always current.",

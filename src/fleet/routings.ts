@@ -1,5 +1,5 @@
 /** The active routing policy, and the policies that single turns ask for. Each tracks only its own turns. */
-import { ROUTING_NAMES, routingProblem } from '../config/routing.ts';
+import { routingNames, routingProblem } from '../config/routing.ts';
 import { ConfigError, RoutingError } from '../errors.ts';
 import { ActiveRouting, type BuiltPolicy, buildPolicy } from './active-routing.ts';
 import type { EnginePool } from './engine-pool.ts';
@@ -17,7 +17,7 @@ interface Named {
   turns: number;
 }
 
-const isMix = (name: string): boolean => !ROUTING_NAMES.some((policy) => policy === name);
+const isMix = (name: string): boolean => !routingNames().includes(name);
 
 export class Routings {
   readonly #watches: Watches;

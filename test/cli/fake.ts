@@ -6,6 +6,7 @@ import { withoutPassword } from '../../src/config/store-url.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+import { importModule } from '../../src/platform/node/import-module.ts';
 import { redisServer } from '../../src/platform/node/redis.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';
@@ -59,6 +60,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
       return content;
     },
+    importModule,
     async *readTextPieces(path) {
       const content = store.get(path);
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);

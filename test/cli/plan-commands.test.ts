@@ -28,7 +28,12 @@ const SETTINGS = {
   ...{ prefixCaching: false, tokenCheck: false, loadFailurePolicy: 'recompute' },
   kvTransferConfig: { kv_connector: 'NixlConnector', kv_connector_extra_config: { kv_lease_duration: 7 } },
   ...{ maxNumBatchedTokens: 4096, maxNumSeqs: 32, maxModelLen: 9000, kvDtype: 'f32', seed: 11 },
-  ...{ routingConfig: { 'prefix-cache': { imbalance: 9 } }, signalAge: 250, model: 'nano' },
+  ...{
+    routingConfig: { 'prefix-cache': { imbalance: 9 } },
+    routingModule: 'own.mjs',
+    signalAge: 250,
+    model: 'nano',
+  },
   ...{ sloTtft: 1500, sloTpot: 40, store: 2 ** 26, storeEviction: 'lru', storePlace: 'remote' },
   ...{ storeDir: "anne's kv", storeDirSize: 2 ** 28, storeTtl: 90, storeWrite: 'EVICTED' },
   ...{ storeUrl: 'redis://localhost:6379', storePrefetch: 'best_effort', offloadPromptOnly: false },
@@ -67,6 +72,8 @@ const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const pools = { pBlocks: null, dBlocks: null };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
 
+const OWN = { default: { name: 'own', create() {} } };
+
 /** The words of a line as a shell reads it, if nothing but single quotes is special. */
 const words = (line: string): string[] =>
   [...line.matchAll(/(?:'[^']*'|\\'|[^\s'\\])+/g)].map(([word]) =>
@@ -76,7 +83,7 @@ const words = (line: string): string[] =>
 async function readBack(line: string) {
   const parsed = parseArguments(words(line).slice(1), [simulateSpec]);
   if (parsed.kind !== 'command') throw new Error(`no command: ${line}`);
-  const files = { readTextFile: async () => FLEET, environment: () => null };
+  const files = { readTextFile: async () => FLEET, importModule: async () => OWN, environment: () => null };
   const { config } = await readSettings(parsed.settings, null, files, parsed.spec);
   refuseUnused(unusualOptions(Object.keys(parsed.settings), config), unusedBySimulate(config));
   return config;
@@ -210,7 +217,7 @@ describe('the commands of a plan', () => {
     });
     const parsed = parseArguments(words(lines[2]!).slice(1), [exportSpec]);
     if (parsed.kind !== 'command') throw new Error(`no command: ${lines[2]}`);
-    const files = { readTextFile: async () => FLEET, environment: () => null };
+    const files = { readTextFile: async () => FLEET, importModule: async () => OWN, environment: () => null };
     const { config } = await readSettings(parsed.settings, null, files, parsed.spec);
     expect(config).toMatchObject({
       ...{ mode: ['bidirectional'], threshold: 99, prefixCaching: false, pBlocks: 500, dBlocks: null },

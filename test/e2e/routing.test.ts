@@ -4,6 +4,8 @@ import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { addOwnPolicies } from '../../src/router/policies/add-own.ts';
+import type { OwnRoutingPolicy } from '../../src/router/policies/own.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 const pool = { count: 2, numBlocks: 96, enablePrefixCaching: true };
@@ -94,5 +96,32 @@ it('engines report their load only while load reports are on, and the last repor
     const before = told.length;
     await converse(cluster, 'c', 1);
     expect(told.length).toBe(before);
+  });
+});
+
+it("a policy of the user's own serves, and where it fails only that turn does", async () => {
+  const own: OwnRoutingPolicy = {
+    name: 'every-other',
+    create: () => ({
+      route({ number }, { prefill, decode }) {
+        if (number % 2 === 1) throw new Error('an odd turn');
+        return { prefill: prefill.at(-1)!, decode: decode.at(-1)! };
+      },
+    }),
+  };
+  await addOwnPolicies('own.mjs', { importModule: async () => ({ default: own }) });
+  await withCluster(fleet, async (cluster) => {
+    await cluster.configure({ routing: { name: 'every-other', parameters: {} } });
+    const ask = () => converse(cluster, 'a', 1);
+    const [first] = await ask();
+    expect(first!.result.routed).toMatchObject({
+      prefill: 'prefill-1',
+      decode: 'decode-1',
+      why: 'every-other',
+    });
+    await expect(ask()).rejects.toThrow(
+      'the routing policy every-other of own.mjs failed: route() threw Error: an odd turn',
+    );
+    expect(fingerprint(await ask())).toEqual(fingerprint([first!]));
   });
 });

@@ -17,18 +17,24 @@ const workload = generator({
   input: [20, 60],
   output: [10, 30],
 });
+/** A policy that always takes the last engines. */
+const LAST = `export default {
+  name: 'last',
+  create: () => ({ route: (_, { prefill, decode }) => ({ prefill: prefill.at(-1), decode: decode.at(-1) }) }),
+};`;
 let folder = '';
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'kvferry-jobs-'));
   await writeFile(path.join(folder, 'w.json'), JSON.stringify(workload));
+  await writeFile(path.join(folder, 'last.mjs'), LAST);
 });
 afterAll(() => rm(folder, { recursive: true }));
 
 const argv = {
   simulate:
-    'simulate w.json --mode bidirectional --routing round-robin,prefix-cache --decode 2 --arrival-rate 2 --arrivals 12 --faults 6 --start-up 1s --seeds 2',
-  plan: 'plan w.json --sample 40 --routing round-robin,least-request --slo-ttft 100ms --rate 4',
+    'simulate w.json --mode bidirectional --routing-module last.mjs --routing round-robin,last --decode 2 --arrival-rate 2 --arrivals 12 --faults 6 --start-up 1s --seeds 2',
+  plan: 'plan w.json --sample 40 --routing-module last.mjs --routing last,least-request --slo-ttft 100ms --rate 4',
 };
 
 async function kvferry(command: keyof typeof argv, jobs: number): Promise<string> {

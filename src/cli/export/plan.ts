@@ -1,7 +1,7 @@
 /** A cluster plan, independent of the target system: engines by roleset, their options, and routing. */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
-import { type RoutingName, routingParts } from '../../config/routing.ts';
+import { routingParts } from '../../config/routing.ts';
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
@@ -66,9 +66,9 @@ export interface ClusterPlan {
   vllmOnly: readonly string[];
   /** vLLM's --kv-transfer-config of P and of D, for a router that hands KV from P to D only. */
   transfer: Readonly<Record<'prefill' | 'decode', readonly string[]>>;
-  routing: { name: string; parts: readonly RoutingName[] };
+  routing: { name: string; parts: readonly string[] };
   /** Parameters of a policy, given ones and defaults. Throws ConfigError. */
-  parameters<T>(policy: RoutingName): T;
+  parameters<T>(policy: string): T;
   /** Autoscaling rule with its bounds; null: none given. */
   autoscale: {
     rule: AutoscalerName;

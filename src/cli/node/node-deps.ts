@@ -15,6 +15,7 @@ import { presetTokenizerFiles } from '../../model/text/preset-tokenizer.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { withProbes } from '../../platform/node/cached-probes.ts';
 import type { ProbedAdapter } from '../../platform/node/drivers.ts';
+import { importModule } from '../../platform/node/import-module.ts';
 import { loadAverage, thisMachine } from '../../platform/node/machine.ts';
 import { makeDirectory } from '../../platform/node/make-directory.ts';
 import { packageRoot } from '../../platform/node/paths.ts';
@@ -41,6 +42,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     progressStream: process.stderr.isTTY ? process.stderr : null,
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: textOf,
+    importModule,
     readTextPieces: piecesOf,
     async plainFileId(file) {
       const found = await stat(file, { bigint: true }).catch(() => null);

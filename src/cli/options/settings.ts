@@ -22,7 +22,7 @@ import type { CommandSpec, Lists } from './arguments.ts';
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
-  deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
+  deps: Pick<CliDeps, 'readTextFile' | 'importModule' | 'environment'>,
   { lists: keys = [], defaults, defaultNotes }: Pick<CommandSpec, 'lists' | 'defaults' | 'defaultNotes'>,
   args: readonly string[] = [],
 ): Promise<{ config: RunConfig; lists: Lists; explicit: ReadonlySet<string>; files: readonly string[] }> {
@@ -36,6 +36,11 @@ export async function readSettings(
   // vLLM's JSON comes before a command's own defaults, and conflicts only with what the user gave.
   const inJson = keysInTransferConfig(explicit.kvTransferConfig);
   for (const key of inJson) delete standIns[key];
+  // Before settings are checked, because --routing may name its policies.
+  if (typeof explicit.routingModule === 'string') {
+    const { addOwnPolicies } = await import('../../router/policies/add-own.ts');
+    standIns.routing = await addOwnPolicies(explicit.routingModule, deps);
+  }
   const { settings: own, files } = await withFiles({ ...standIns, ...explicit }, deps);
   const given: Record<string, unknown> = {
     ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
@@ -58,7 +63,8 @@ export async function readSettings(
   const config = parseWith(null, null);
   for (const key of inJson) if (keys.includes(key)) lists[key] ??= [config[key]];
   const keysGiven = new Set([...Object.keys(explicit), ...inJson]);
-  return { config, lists, explicit: keysGiven, files: configFile === null ? files : [configFile, ...files] };
+  const read = [configFile, config.routingModule, ...files].filter((file) => file !== null);
+  return { config, lists, explicit: keysGiven, files: read };
 }
 
 const inWords = (values: Readonly<Record<string, unknown>>): Record<string, string> =>

@@ -1,7 +1,6 @@
 /** What defines a routing policy: its help, its source, what it looks at, and its parameters with their defaults. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import type { z } from 'zod';
-import type { RoutingName } from '../../config/routing.ts';
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import { seededGenerator } from '../../seeded.ts';
 import type { RoutingPolicy } from '../plan.ts';
@@ -32,7 +31,7 @@ export interface PolicyDefinition {
    * Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. `name`: the
    * policy's, for messages. Throws ConfigError.
    */
-  translate?(parameters: unknown, name: RoutingName): unknown;
+  translate?(parameters: unknown, name: string): unknown;
   /** `parameters`: complete and checked (readParameters in registry.ts). */
   create(parameters: unknown, deps: RoutingDeps): RoutingPolicy;
 }
@@ -49,7 +48,7 @@ export const definePolicy = <Schema extends z.ZodObject>(
 });
 
 /** Names a place in a policy's parameters, for messages. */
-export const inRoutingConfig = (name: RoutingName) => (path: readonly PropertyKey[]) =>
+export const inRoutingConfig = (name: string) => (path: readonly PropertyKey[]) =>
   `--routing-config: ${[name, ...path].join('.')}`;
 
 /** Random draws per turn, from one seed. */

@@ -4,7 +4,13 @@
  */
 import { didYouMean } from '../../config/fields.ts';
 import { parseParameters } from '../../config/parameters.ts';
-import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
+import {
+  addRoutingName,
+  type RoutingChoice,
+  type RoutingName,
+  routingNames,
+  routingParts,
+} from '../../config/routing.ts';
 import { ConfigError } from '../../errors.ts';
 import type { RoutingPolicy } from '../plan.ts';
 import { aibrixPd } from './aibrix-pd/aibrix-pd.ts';
@@ -37,36 +43,49 @@ export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
   'least-ttft': leastTtft,
 };
 
+/** Policies of the user's own. */
+const own = new Map<string, PolicyDefinition>();
+
+/** From now on the name can be chosen in this process; a policy that was added under it before is replaced. */
+export function addPolicy(name: string, definition: PolicyDefinition): void {
+  own.set(name, definition);
+  addRoutingName(name);
+}
+
+const definitionOf = (name: string): PolicyDefinition | undefined =>
+  Object.hasOwn(POLICIES, name) ? POLICIES[name as RoutingName] : own.get(name);
+
 /** Throws ConfigError for an unknown policy or parameter, and for an invalid value. */
 export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
   for (const [policy, values] of Object.entries(parameters)) {
-    const known = ROUTING_NAMES.find((each) => each === policy);
     // Parameters of policies that are not chosen are checked too.
-    if (known) create(known, values, deps);
+    if (definitionOf(policy)) create(policy, values, deps);
     else
       throw new ConfigError(
-        `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
+        `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, routingNames())}: wanted one of ${routingNames().join(', ')}`,
       );
   }
   const parts = routingParts(name).map((part) => {
-    if (!POLICIES[part.name])
-      throw new ConfigError(`there is no routing policy ${part.name}${didYouMean(part.name, ROUTING_NAMES)}`);
+    if (!definitionOf(part.name))
+      throw new ConfigError(
+        `there is no routing policy ${part.name}${didYouMean(part.name, routingNames())}`,
+      );
     return { ...part, policy: create(part.name, parameters[part.name] ?? {}, deps) };
   });
   return parts.length === 1 ? parts[0]!.policy : mixed(parts);
 }
 
 /** Checks a policy's parameters and fills in the defaults. Throws ConfigError. */
-export function readParameters(name: RoutingName, given: unknown): Readonly<Record<string, unknown>> {
-  const { parameters, translate = (unchanged) => unchanged } = POLICIES[name];
+export function readParameters(name: string, given: unknown): Readonly<Record<string, unknown>> {
+  const { parameters, translate = (unchanged) => unchanged } = definitionOf(name)!;
   return parseParameters(parameters, translate(given, name), inRoutingConfig(name));
 }
 
-const create = (name: RoutingName, given: unknown, deps: RoutingDeps): RoutingPolicy =>
-  POLICIES[name].create(readParameters(name, given), deps);
+const create = (name: string, given: unknown, deps: RoutingDeps): RoutingPolicy =>
+  definitionOf(name)!.create(readParameters(name, given), deps);
 
 /** What the chosen policies need engines to report. */
 export function reportsNeeded({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
-  const all = routingParts(name).flatMap((part) => POLICIES[part.name].needs);
+  const all = routingParts(name).flatMap((part) => definitionOf(part.name)!.needs);
   return { load: all.includes('load'), cache: all.includes('cache') };
 }

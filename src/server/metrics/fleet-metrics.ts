@@ -1,5 +1,5 @@
 /** Metrics of the router's port about routing decisions, engines joining and leaving, and autoscaling. */
-import { ROUTING_NAMES } from '../../config/routing.ts';
+import { routingNames } from '../../config/routing.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { AutoscaleDecision } from '../../router/autoscale/loop.ts';
@@ -17,7 +17,7 @@ export type StayingEngine = Pick<ThreadEngine, 'role' | 'combined' | 'ended'>;
 
 export class FleetMetrics {
   readonly #m: ReturnType<typeof define>;
-  readonly #policies = new Set<string>(ROUTING_NAMES);
+  readonly #policies = new Set(routingNames());
 
   constructor(kit: MetricKit) {
     this.#m = define(kit);
@@ -77,7 +77,7 @@ const ENGINE_ROLES = [...ROLES, 'both'] as const;
 function define(kit: MetricKit) {
   return {
     decisions: kit.counters<string>('kvferry:router_decisions_total', 'Routed turns, by policy.', 'policy', [
-      ...ROUTING_NAMES,
+      ...routingNames(),
       'mix',
     ]),
     predictionError: kit.histogram(

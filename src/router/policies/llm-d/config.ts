@@ -4,7 +4,6 @@
  */
 import { z } from 'zod';
 import { parseParameters } from '../../../config/parameters.ts';
-import type { RoutingName } from '../../../config/routing.ts';
 import { inRoutingConfig } from '../definition.ts';
 import { LLM_D_SCORERS } from './scorers.ts';
 
@@ -110,7 +109,7 @@ function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): str
  * Converts an EndpointPickerConfig to the parameters; anything else is returned unchanged. Throws ConfigError if the
  * configuration has unknown parts.
  */
-export function fromPickerConfig(config: unknown, name: RoutingName): unknown {
+export function fromPickerConfig(config: unknown, name: string): unknown {
   if ((config as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return config;
   const { plugins, schedulingProfiles } = parseParameters(pickerConfigSchema, config, inRoutingConfig(name));
   const typeOf = new Map(plugins.map((plugin) => [plugin.name ?? plugin.type, scorerOf(plugin, plugins)]));
