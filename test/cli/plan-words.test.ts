@@ -58,6 +58,9 @@ it('a plan says that an engine fewer is overloaded, though it meets the limits t
   expect(said({ verdict: 'OVERLOADED' }, 0)).toEqual([
     'With 2 engines requests arrive faster than they are served (1 P + 1 D: OVERLOADED).',
   ]);
+  expect(said({ verdict: 'STABLE', wait_growth: 0.031 }, 0)).toEqual([
+    'With 2 engines requests arrive faster than they are served (1 P + 1 D: TTFT grew by 3.1% of the time).',
+  ]);
   expect(said({ share: 0.88, low: 0.8, high: 0.95 }, 0.024)).toEqual([
     'Whether 2 engines would do is uncertain: 88.0%, 80.0% to 95.0% (1 P + 1 D).',
     expect.stringMatching(/^TTFT grew by 2.4% of the time/),
@@ -92,6 +95,19 @@ it('a plan without a fleet says so if more requests failed than missed either li
   expect(answer(row(false, 60), row(true, 0))).toContain(said);
   expect(answer(row(false, 0), row(false, 60))).toContain(said);
   expect(answer(row(false, 10), row(true, 0))).not.toContain('failed');
+});
+
+it('a plan without a fleet says so if the closest one meets the limits that there are and its queue grows', () => {
+  const closest = {
+    ...{ prefill: 1, decode: 2, rolesets: 1, routing: 'llm-d', mode: 'unidirectional', threshold: null },
+    ...{ placement: 'pooled', store_bytes: null, requests_per_second: 5, share: 1, met: false, counted: 160 },
+    ...{ verdict: 'STABLE', wait_growth: 0.27, missed: { ttft: 0, tpot: 0, failed: 0 } },
+    ...{ ttft_ms: null, tpot_ms: null },
+  };
+  const plan = { ...planOf({ counted: 1, counted_ms: 1 }), chosen: null, closest, idle: null, searched: {} };
+  expect(answerOf({ ...plan, slo: { attainment: 0.9, ttft_ms: null, tpot_ms: 50 } } as PlanReport)).toContain(
+    'Enough requests meet it, but they arrive faster than they are served (TTFT grew by 27.0% of the time); raise',
+  );
 });
 
 it('a best rate says why the next one is not sustained, if enough requests met the SLO there', () => {

@@ -57,6 +57,10 @@ export const isChosen = (row: PlanRow, chosen: PlanRow | null): boolean =>
 /** Whether enough requests meet the SLO, and yet the fleet does not do, because its queue grows. */
 export const outgrown = ({ met, share }: PlanRow, attainment: number): boolean => !met && share >= attainment;
 
+/** What shows that the queue of such a fleet grows. */
+const behindOf = ({ verdict, wait_growth: growth }: PlanRow): string =>
+  verdict === 'STABLE' ? `TTFT grew by ${formatPercent(growth)} of the time` : verdict;
+
 /** Which rows were simulated longer than the others; empty: none. */
 export function lengthsOf(front: readonly PlanRow[]): string {
   const most = Math.max(...front.map(({ sample }) => sample));
@@ -99,6 +103,8 @@ function whyOf(closest: PlanRow, { idle, slo, goal, workload }: PlanReport): str
   const way = goal.kind === 'fewest' ? 'raise --max-engines, or lower the rate' : 'give more --engines';
   if (closest.verdict === 'OVERLOADED')
     return `OVERLOADED: requests arrive far faster than they are served; ${way}.`;
+  if (outgrown(closest, slo.attainment))
+    return `Enough requests meet it, but they arrive faster than they are served (${behindOf(closest)}); ${way}.`;
   const failures = failuresOf(closest);
   if (failures) return failures;
   const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
@@ -186,7 +192,7 @@ function sureOfFewer(fewer: PlanRow, wanted: number): string {
   const engines = plural(fewer.engines, 'engine');
   const counts = countsOf(fewer);
   if (outgrown(fewer, wanted))
-    return `With ${engines} requests arrive faster than they are served (${counts}: ${fewer.verdict}).`;
+    return `With ${engines} requests arrive faster than they are served (${counts}: ${behindOf(fewer)}).`;
   return !fewer.met && fewer.high < wanted
     ? `With ${engines} it is not met: ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} with the best fleet tried (${counts}).`
     : `Whether ${engines} would do is uncertain: ${formatPercent(fewer.share)}, ${formatPercent(fewer.low)} to ${formatPercent(fewer.high)} (${counts}).`;

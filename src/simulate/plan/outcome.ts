@@ -94,7 +94,7 @@ export const isBrief = ({
   NEARLY_ALL * stayMs <= (WARM_UP_SHARE * 1000 * sample) / perSecond;
 
 /** Share of the requests that a fleet may fall behind by at a rate that it sustains. */
-const MOST_BEHIND = 0.03;
+export const MOST_BEHIND = 0.03;
 
 /**
  * Whether requests arrive as often as asked and are served as fast. In a short sample all may keep the SLO though ever

@@ -13,6 +13,7 @@ import {
   countRun,
   countsFrom,
   isBrief,
+  MOST_BEHIND,
   NEARLY_ALL,
   type Outcome,
   outcomeOf,
@@ -68,8 +69,12 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
     const isUp = isBrief(outcome) || (NEARLY_ALL * stays <= warmUps && arrivedAsPlanned(outcome));
     const isAttained = outcome.share >= slo.attainment;
     if (isShort && !isUp) return { outcome: { ...outcome, met: isAttained }, requests };
-    if (!isAttained || (isUp && outcome.verdict === 'STABLE') || warmUps >= most)
-      return { outcome, requests };
+    if (!isAttained || (isUp && outcome.verdict === 'STABLE') || warmUps >= most) {
+      // Without a limit of TTFT, requests that wait ever longer miss nothing, and where answers stay long the verdict may
+      // not tell that from chance.
+      const outgrown = !isShort && slo.ttftMs === null && outcome.waitGrowth >= MOST_BEHIND;
+      return { outcome: outgrown ? { ...outcome, met: false } : outcome, requests };
+    }
     warmUps = Math.min(most, Math.max(2 * warmUps + 1, Math.ceil(LONGER_THEN * stays)));
   }
 }
