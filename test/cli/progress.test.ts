@@ -17,4 +17,9 @@ it('without a terminal, progress is a line now and then, with the detail if ther
     'simulations: 1 of 4\n',
     'simulations: 1 of 4, 3.0 s\n',
   ]);
+  written.length = 0;
+  progress.begin('warming up', null);
+  nowMs += 10_000;
+  progress.update(3, '3 turns');
+  expect(written).toEqual(['warming up\n', 'warming up: 3 turns\n']);
 });

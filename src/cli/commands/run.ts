@@ -117,7 +117,7 @@ async function run(
     if (config.mode.length > 1) {
       let turns = 0;
       progress.begin('warming up', null);
-      const onTurn = () => progress.update(++turns, 'turns');
+      const onTurn = () => progress.update(++turns, plural(turns, 'turn'));
       await warmUp(cluster, { signal, now: deps.now, onTurn });
       progress.end();
     }

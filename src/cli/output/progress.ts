@@ -1,13 +1,13 @@
 /** Progress on stderr: a bar on a terminal, plain lines elsewhere. Reports never go here. */
 import cliProgress from 'cli-progress';
 import type { CliDeps } from '../deps.ts';
-import { clip, fill } from './format.ts';
+import { clip, fill, WIDTH, widthOf } from './format.ts';
 import { printable } from './printable.ts';
 
 export interface Progress {
   /** A milestone, always on its own line. */
   line(text: string): void;
-  /** Begins a stretch of `total` steps; null: unknown. */
+  /** Begins a stretch of `total` steps; null: unknown, and only the details are shown. */
   begin(label: string, total: number | null): void;
   /** `done` steps have finished; `detail` describes the current one. */
   update(done: number, detail: string): void;
@@ -16,6 +16,9 @@ export interface Progress {
 
 /** Without a bar, the interval of progress lines. */
 const LINE_EVERY_MS = 10_000;
+/** Columns of a bar's label and of the bar. */
+const LABEL = 14;
+const BAR = 20;
 
 export function createProgress({ stderr, progressStream, now }: CliDeps): Progress {
   return progressStream && stderr.isTTY
@@ -25,6 +28,7 @@ export function createProgress({ stderr, progressStream, now }: CliDeps): Progre
 
 function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void): Progress {
   let bar: cliProgress.SingleBar | null = null;
+  let room = 0;
   const stop = (): void => {
     bar?.stop();
     bar = null;
@@ -36,15 +40,16 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
     },
     begin(label, total) {
       stop();
+      room = WIDTH - Math.max(LABEL, widthOf(label)) - 2 - (total === null ? 0 : BAR + 1);
       bar = new cliProgress.SingleBar(
         {
           stream,
           clearOnComplete: true,
           hideCursor: true,
-          barsize: 20,
+          barsize: BAR,
           fps: 20,
           gracefulExit: false,
-          format: `${fill(label, 14)} ${total === null ? '{value} so far,' : '{bar}'} {detail}`,
+          format: `${fill(label, LABEL)} ${total === null ? '' : '{bar} '}{detail}`,
         },
         cliProgress.Presets.shades_classic,
       );
@@ -52,7 +57,7 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
     },
     update(done, detail) {
       // The bar writes directly to the terminal, so its text must be made printable here.
-      bar?.update(done, { detail: clip(printable(detail), 40) });
+      bar?.update(done, { detail: clip(printable(detail), room) });
     },
     end: stop,
   };
@@ -74,9 +79,7 @@ function lineProgress(write: (text: string) => void, now: () => number): Progres
       if (now() - stretch.reportedMs < LINE_EVERY_MS) return;
       stretch.reportedMs = now();
       const { label, total } = stretch;
-      write(
-        `${label}: ${total === null ? `${done} so far` : `${done} of ${total}`}${detail && `, ${detail}`}\n`,
-      );
+      write(`${label}: ${total === null ? detail : `${done} of ${total}${detail && `, ${detail}`}`}\n`);
     },
     end: () => {},
   };

@@ -1,7 +1,7 @@
 /** Runs a plan's simulations: one after another in this thread, or in parallel threads. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
-import { plural } from '../../measure/format.ts';
+import { formatCount, plural } from '../../measure/format.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import type { Slo, Trial } from '../../simulate/plan/outcome.ts';
 import { simulateTrial, Trials, type TrialsDeps, type TrialWorld } from '../../simulate/plan/trial.ts';
@@ -52,14 +52,14 @@ export async function withTrials<T>(
   { signal, deps, progress }: { signal: AbortSignal; deps: CliDeps; progress: Progress },
   work: (trials: Trials) => Promise<T>,
 ): Promise<T> {
-  const about = { text: '' };
+  let about = '';
   const trialsWith = (how: Pick<TrialsDeps, 'simulate' | 'atOnce'>): Trials => {
     const trials: Trials = new Trials({
       ...how,
       slo: sloOf(config),
       onTrial({ candidate, sample }) {
-        about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, ${sample} requests`;
-        progress.update(trials.count, about.text);
+        about = `${plural(trials.count, 'simulation')}; now ${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, ${plural(sample, 'request')}`;
+        progress.update(trials.count, about);
       },
     });
     return trials;
@@ -67,7 +67,7 @@ export async function withTrials<T>(
   const jobs = config.jobs ?? deps.machine().cores;
   if (jobs === 1) {
     const world = prepared.world(signal, (done) =>
-      progress.update(trials.count, `${about.text}, ${plural(done, 'request')}`),
+      progress.update(trials.count, `${about}, ${formatCount(done)} done`),
     );
     const trials = trialsWith({ simulate: (trial) => simulateTrial(trial, world), atOnce: 1 });
     return work(trials);
