@@ -4,6 +4,7 @@ import { FULL_GROUP } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { ConfigError } from '../../../errors.ts';
 import type { GpuDevice } from '../../../gpu/device.ts';
+import { formatCount } from '../../../measure/format.ts';
 import type { RawSpan } from '../../../measure/spans/spans.ts';
 import { type ModelOnDevice, type OnDeviceOptions, putOnDevice } from '../../../model/on-device.ts';
 import type { WarmedUp } from '../../../model/runner.ts';
@@ -55,7 +56,9 @@ export async function engineAlone(
   const { name, vocabSize, maxModelLen } = weights.architecture;
   const longest = longestOf(cases);
   if (maxModelLen < longest)
-    throw new ConfigError(`${name} goes up to ${maxModelLen} tokens: wanted ${longest}`);
+    throw new ConfigError(
+      `${name} goes up to ${formatCount(maxModelLen)} tokens, but ${formatCount(longest)} are measured: give a --model with a longer context, such as tiny`,
+    );
   const tokens = sumOf(cases, ({ context, sequences }) => sequences * (context + DECODE_STEPS));
   const numBlocks = 1 + Math.ceil((tokens + 2 * promptTokens) / BLOCK_SIZE) + 16;
   const limits = {
