@@ -13,7 +13,7 @@ import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { Answers } from '../../src/simulate/engines/answers.ts';
 import { StormyLoad } from '../../src/simulate/load/stormy-load.ts';
 import { Random } from '../../src/workload/random.ts';
-import { fleetOptions, simulated } from './simulated.ts';
+import { fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
 const KINDS = Object.keys(FAULTS) as FaultKind[];
 const POOL = 96;
@@ -123,6 +123,48 @@ describe('a storm of faults', () => {
 
   it('is the same for the same seed', async () => {
     expect(await episode(7)).toEqual(await episode(7));
+  });
+});
+
+describe('a READ whose message', () => {
+  const SILENCE = 20_000;
+  /** Serves a conversation of two turns, whose second one's pull the fault meets; returns that turn's latency, ms. */
+  async function met(kind: FaultKind, meanwhile = async (_: SimulatedCluster) => {}): Promise<number> {
+    const sizes = { options: { silenceMs: SILENCE, checksum: true }, connector: { recomputeThreshold: 0 } };
+    const cluster = simulated(sizes, costs, { faults: true });
+    const fault = { kind, target: 'prefill', at: { stage: 'pulling', count: 1 } } as const;
+    let times = 0;
+    cluster.storm!.begin([fault], { leave() {}, fill() {} }, () => {
+      times++;
+      void meanwhile(cluster);
+    });
+    const promptTokenIds = Array.from({ length: 100 }, (_, i) => 8 + i);
+    const serve = async (): Promise<number> => {
+      const request = { conversationId: 'a', sampling: greedy(40), failover: true };
+      for await (const { tokenId } of cluster.generate({ ...request, promptTokenIds: [...promptTokenIds] }))
+        promptTokenIds.push(tokenId);
+      promptTokenIds.push(9, 10, 11);
+      return (await turn(cluster, { ...request, promptTokenIds })).latencyMs;
+    };
+    const latency = await cluster.run(serve());
+    expect(times).toBe(1);
+    return latency;
+  }
+
+  it('is lost is sent again after a silence', async () => {
+    expect(await met('lose')).toBeGreaterThan(SILENCE);
+  });
+
+  it('cannot be read is sent again at once', async () => {
+    expect(await met('truncate')).toBeLessThan(SILENCE);
+  });
+
+  it('is lost waits no longer once its holder has ended', async () => {
+    const kill = async (cluster: SimulatedCluster): Promise<void> => {
+      await cluster.clock.sleep(100);
+      await cluster.fleet.engine('decode').shutdown();
+    };
+    expect(await met('lose', kill)).toBeLessThan(SILENCE);
   });
 });
 

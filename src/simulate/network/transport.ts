@@ -19,6 +19,10 @@ import type {
 } from '../../transport/types.ts';
 import { type CopyWork, copyWork } from './copy-work.ts';
 import type { SimulatedLink, SimulatedNet } from './net.ts';
+import type { Arrival } from './wires.ts';
+
+/** How a READ ends that some message of it did not reach whole. */
+type Ending = Pick<TransferResult, 'outcome' | 'message'>;
 
 /** The network of all simulated transports. */
 export type TransportNet = SimulatedNet<SimulatedTransport>;
@@ -62,8 +66,10 @@ export class SimulatedTransport implements ServingTransport {
     const from = this.identity.engineId;
     const arrive = (): void => this.#notified(remote, notification);
     clock.after(costs.messageMs, () => {
-      if (wires) wires.send(from, remote.engineId, 'notification', arrive);
-      else arrive();
+      if (!wires) return arrive();
+      wires.send(from, remote.engineId, 'notification', (how) => {
+        if (how !== 'cut short') arrive();
+      });
     });
   }
 
@@ -95,7 +101,7 @@ export class SimulatedTransport implements ServingTransport {
     const begunMs = clock.now();
     await this.#pause(costs.messageMs);
     const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
-    if (lost) return emptyResult('failed', lost, clock.now() - begunMs);
+    if (lost) return emptyResult(lost.outcome, lost.message, clock.now() - begunMs);
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'the holder is not there', clock.now() - begunMs);
     catchUp(remote.engineId);
@@ -116,7 +122,7 @@ export class SimulatedTransport implements ServingTransport {
     catchUp(remote.engineId);
     gate.finished();
     touch(remote.engineId);
-    if (spoilt) return emptyResult('failed', spoilt, clock.now() - begunMs);
+    if (spoilt) return emptyResult(spoilt.outcome, spoilt.message, clock.now() - begunMs);
     if (!arrived) return emptyResult('dead', 'the holder ended', clock.now() - begunMs);
     return this.#done(pairs, 1, clock.now() - begunMs, null);
   }
@@ -131,7 +137,7 @@ export class SimulatedTransport implements ServingTransport {
     const wall = () => clock.now() - begunMs;
     await this.#pause(costs.messageMs);
     const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
-    if (lost) return emptyResult('failed', lost, wall());
+    if (lost) return emptyResult(lost.outcome, lost.message, wall());
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'the holder is not there', wall());
     catchUp(remote.engineId);
@@ -160,7 +166,7 @@ export class SimulatedTransport implements ServingTransport {
         const isLast = next + batch.length === pairs.length;
         if (!(await this.#move(holder, work, isLast))) return emptyResult('dead', 'the holder ended', wall());
         const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
-        if (spoilt) return emptyResult('failed', spoilt, wall());
+        if (spoilt) return emptyResult(spoilt.outcome, spoilt.message, wall());
         if (ready.revoked.aborted || signal.aborted) continue;
         movingMs += clock.now() - fromMs;
         next += batch.length;
@@ -224,25 +230,29 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /**
-   * Sends a message of a READ. Resolves to null if it arrived whole, otherwise to what went wrong. A message that does
-   * not arrive is sent again after a silence, ATTEMPTS times in all; damage is found by the checksum.
+   * Sends a message of a READ. Resolves to null if it arrived whole, otherwise to how the READ ends. A message that does
+   * not arrive is sent again after a silence, and one that cannot be read at once, ATTEMPTS times in all; damage is found
+   * by the checksum.
    */
-  async #lost(from: string, to: string, kind: 'read' | 'chunk'): Promise<string | null> {
+  async #lost(from: string, to: string, kind: 'read' | 'chunk'): Promise<Ending | null> {
     const { wires, silenceMs, clock } = this.#net.deps;
     if (!wires) return null;
+    const holder = this.#net.node({ engineId: kind === 'read' ? to : from });
+    if (!holder) return { outcome: 'dead', message: 'the holder is not there' };
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const silent = new AbortController();
-      const received = new Promise<boolean>((resolve) => {
+      const received = new Promise<Arrival>((resolve) => {
         wires.send(from, to, kind, resolve);
       });
       const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
-      const damaged = await this.#orEnd([this], Promise.race([received, silence]), null);
+      const arrival = await this.#orEnd([this, holder], Promise.race([received, silence]), 'ended');
       silent.abort();
-      if (damaged !== null) return damaged ? 'a checksum does not match' : null;
-      if (this.#ended.signal.aborted) return 'the reader ended';
-      if (!this.#net.node({ engineId: from })) return 'the holder ended';
+      if (arrival === 'whole') return null;
+      if (arrival === 'damaged') return { outcome: 'failed', message: 'a checksum does not match' };
+      if (this.#ended.signal.aborted) return { outcome: 'failed', message: 'the reader ended' };
+      if (arrival === 'ended') return { outcome: 'dead', message: 'the holder ended' };
     }
-    return `no answer after ${ATTEMPTS} attempts`;
+    return { outcome: 'failed', message: `no answer after ${ATTEMPTS} attempts` };
   }
 
   async #device(engineId: string): Promise<void> {

@@ -6,8 +6,18 @@ import { armFirst, FaultyDirection, type MessageFault } from '../../faults/messa
 import type { PeerMessage } from '../../transport/messages.ts';
 
 export type MessageKind = 'notification' | 'read' | 'chunk';
+/** How a message arrived: as it was sent, with a bit of its contents flipped, or cut short, so that it cannot be read. */
+export type Arrival = 'whole' | 'damaged' | 'cut short';
 
 const SLOT_BYTES = 16;
+
+/** Only the fields that faults look at, after one that a message keeps when it is cut short. */
+interface SentMessage {
+  arrive: (how: Arrival) => void;
+  kind: MessageKind;
+  slot: number;
+  byteLength?: number;
+}
 
 interface Direction {
   faulty: FaultyDirection;
@@ -17,7 +27,6 @@ interface Direction {
 export class SimulatedWires {
   /** Directions by sender, then receiver. */
   readonly #directions = new Map<string, Map<string, Direction>>();
-  readonly #arrivals = new WeakMap<PeerMessage, (damaged: boolean) => void>();
   /** Ids of the engines that an engine may send to. */
   readonly #others: (engineId: string) => readonly string[];
 
@@ -40,13 +49,12 @@ export class SimulatedWires {
     for (const direction of this.#all()) direction.deliverLate();
   }
 
-  /** `arrive`: called each time the message arrives; `damaged`: a bit of its contents was flipped. */
-  send(from: string, to: string, kind: MessageKind, arrive: (damaged: boolean) => void): void {
+  /** `arrive`: called each time the message arrives. */
+  send(from: string, to: string, kind: MessageKind, arrive: (how: Arrival) => void): void {
     const { faulty, slab } = this.#between(from, to);
     slab.fill(0);
-    const message = messageOf(kind);
-    this.#arrivals.set(message, arrive);
-    faulty.pass(message);
+    const message: SentMessage = { arrive, kind, slot: 0, byteLength: SLOT_BYTES };
+    faulty.pass(message as unknown as PeerMessage);
   }
 
   #all(): FaultyDirection[] {
@@ -64,17 +72,15 @@ export class SimulatedWires {
     const bytes = new Uint8Array(slab);
     const direction = {
       slab: bytes,
-      // A message that was cut short is not found here, and does not arrive.
-      faulty: new FaultyDirection((message) =>
-        this.#arrivals.get(message)?.(bytes.some((byte) => byte !== 0)),
-      ),
+      faulty: new FaultyDirection((message) => {
+        if (message.kind === 'welcome') return;
+        const { arrive, byteLength } = message as unknown as SentMessage;
+        if (byteLength === undefined) arrive('cut short');
+        else arrive(bytes.some((byte) => byte !== 0) ? 'damaged' : 'whole');
+      }),
     };
     direction.faulty.pass({ kind: 'welcome', slab, slotBytes: SLOT_BYTES } as PeerMessage);
     ofSender.set(to, direction);
     return direction;
   }
 }
-
-/** Only the fields that faults look at. */
-const messageOf = (kind: MessageKind): PeerMessage =>
-  ({ kind, slot: 0, byteLength: SLOT_BYTES }) as unknown as PeerMessage;
