@@ -169,15 +169,14 @@ const pages = {
 
 const junit = {
   junit: text('a file').nullable().default(null).meta({
-    description: 'Write the checks (assertions, equal tokens, integrity) as JUnit XML.',
+    description: "Write the checks (assertions and the command's own) as JUnit XML.",
     value: 'FILE',
   }),
 };
 
 const wantedAssertion = "a comparison, such as 'comparison.tokens_identical == true'";
 
-/** Checks on a report. */
-const outputs = {
+const asserting = {
   assert: z
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
@@ -190,6 +189,9 @@ const outputs = {
       value: 'EXPR',
       repeatable: true,
     }),
+};
+
+const comparing = {
   baseline: text('a file').nullable().default(null).meta({
     description:
       'An earlier JSON report of the same command. Shows what changed by more than noise; --assert can use it (baseline.…).',
@@ -252,7 +254,8 @@ const fieldGroups = {
   verify,
   pages,
   junit,
-  outputs,
+  asserting,
+  comparing,
   recording,
   traceFile,
   tracing,
@@ -277,8 +280,8 @@ export type RunKey = keyof RunConfig;
 /** Settings that only control output. Reports omit them, and baselines do not compare them. */
 const outputKeys = new Set([
   'csv',
-  ...[pages, junit, outputs, recording, traceFile, tracing, explaining, general].flatMap((group) =>
-    Object.keys(group),
+  ...[pages, junit, asserting, comparing, recording, traceFile, tracing, explaining, general].flatMap(
+    (group) => Object.keys(group),
   ),
 ]);
 

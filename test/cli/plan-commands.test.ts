@@ -91,7 +91,7 @@ async function readBack(line: string) {
 
 const inBoth = (key: RunKey): boolean =>
   [planSpec, simulateSpec].every(({ groups }) => groups.includes(fieldMeta(key).group)) &&
-  !['bench', 'pages', 'general', 'slo'].includes(fieldMeta(key).group);
+  !['bench', 'pages', 'junit', 'asserting', 'general', 'slo'].includes(fieldMeta(key).group);
 
 describe('the commands of a plan', () => {
   it.each<[string, RunConfigInput, readonly string[]]>([

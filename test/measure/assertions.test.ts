@@ -56,6 +56,15 @@ describe('evaluating an assertion', () => {
     ).toBe('found 640 and 0.5 * 900');
   });
 
+  test("names a list's elements by the first field that tells them apart", () => {
+    const label = (name: string) => ({ mode: 'bidirectional', label: name, hits: name.length });
+    const of = { arms: [label('llm-d'), label('dynamo')] };
+    expect(evaluateAssertion(parseAssertion('arms.dynamo.hits == 6'), of).passed).toBe(true);
+    expect(evaluateAssertion(parseAssertion('arms.dynami.hits == 6'), of).found).toMatch(
+      /^arms has no element 'dynami': wanted one of llm-d, dynamo \(did you mean dynamo\?\)$/,
+    );
+  });
+
   test.each([
     [
       'comparison.ttft_speedup.mean >= 1',

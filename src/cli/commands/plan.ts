@@ -5,16 +5,17 @@ import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
-import type { PlanReport } from '../../measure/schemas/plan-report.ts';
+import { type PlanReport, planReportSchema } from '../../measure/schemas/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { fewestEngines } from '../../simulate/plan/fewest.ts';
 import { bestGoodput } from '../../simulate/plan/goodput.ts';
 import { type Round, samplesOf } from '../../simulate/plan/halving.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import type { CommandContext, ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../options/unused-options.ts';
+import { prepareAssertions } from '../output/assertions.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles } from '../output/outputs.ts';
 import { writePages } from '../output/pages.ts';
@@ -55,6 +56,8 @@ export const planSpec: CommandSpec = {
     'routing',
     'machine',
     'pages',
+    'junit',
+    'asserting',
     'general',
   ],
   refuses: NEVER_OF_PLAN,
@@ -104,7 +107,8 @@ async function plan(
   checkPlan(config);
   const stored = storesOf(config, lists).some((bytes) => bytes !== null);
   refuseUnused(given, unusedByPlan(config, stored));
-  await checkFiles({ ...config, junit: null }, deps);
+  await checkFiles(config, deps);
+  const judge = prepareAssertions('plan', planReportSchema, config, deps);
   const { groups } = kvOf(config, await deps.backend.architecture(config.model));
   const sized = asSimulated(config, storesOf(config, lists), groups.length);
   const prepared = await preparePlan(sized, deps, given);
@@ -148,7 +152,9 @@ async function plan(
   await writePages(planDocument(report), config, deps);
   if (config.fleetOut !== null && report.fleet)
     await deps.writeTextFile(config.fleetOut, `${JSON.stringify(report.fleet, null, 2)}\n`);
-  return report.chosen ? EXIT.good : EXIT.failed;
+  const { chosen } = report;
+  const message = chosen ? `${chosen.prefill} P and ${chosen.decode} D` : 'no fleet that was tried does';
+  return judge(report, [{ name: 'a fleet meets the SLO', passed: chosen !== null, message }]);
 }
 
 /** Throws ConfigError for settings that contradict each other or do not apply to a plan. */

@@ -16,7 +16,7 @@ export const reportSpec: CommandSpec = {
   run: reportCommand,
   description:
     'Convert a JSON report from run, bench, replay or sweep to HTML, Markdown or JUnit, and check assertions on it. Runs no engines.',
-  groups: ['pages', 'junit', 'outputs', 'general'],
+  groups: ['pages', 'junit', 'asserting', 'comparing', 'general'],
   examples: [
     'kvferry report out.json --html out.html',
     "kvferry report out.json --baseline before.json --assert 'baseline.changed_counts == 0'",

@@ -2,7 +2,12 @@
 import type { RunConfig } from '../../config/run.ts';
 import { forMeasuring } from '../../fleet/from-config.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
-import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
+import {
+  type SimulatedArm,
+  type SimulationReport,
+  simulationReportSchema,
+} from '../../measure/schemas/simulation-report.ts';
+import { validationReportSchema } from '../../measure/schemas/validation-report.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
@@ -12,11 +17,12 @@ import { compareWithReport, modesIn } from '../../simulate/results/against.ts';
 import { summarise } from '../../simulate/results/summary.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { sumOf } from '../../sum.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import type { CommandContext, ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import { benchDefaults, checkBench, scaledLike } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
+import { type Judge, prepareAssertions } from '../output/assertions.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles } from '../output/outputs.ts';
 import { writePages } from '../output/pages.ts';
@@ -34,7 +40,7 @@ import {
   printValidation,
   realRuns,
   validateArms,
-  validated,
+  validationChecks,
   validationReport,
 } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
@@ -64,6 +70,8 @@ export const simulateSpec: CommandSpec = {
     'machine',
     'traceFile',
     'pages',
+    'junit',
+    'asserting',
     'general',
   ],
   refuses: ['budget', 'warmupPercentages', 'explainScaling', 'paths'],
@@ -97,6 +105,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --store 64GiB --kv-bytes-per-token 131072 --arrival-rate 5 --decode 4',
     'kvferry simulate --store 4GiB --store-dir kv --store-dir-size 64GiB --arrival-rate 5',
     'kvferry simulate --routing llm-d --prefill 2 --decode 2 --trace-out trace.json',
+    "kvferry simulate --routing round-robin,llm-d --assert 'arms.llm-d.failed_requests == 0'",
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
@@ -110,12 +119,14 @@ async function simulate(
   checkBench(config);
   checkSimulation(config);
   refuseUnused(given, unusedBySimulate(config));
-  await checkFiles({ ...config, junit: null }, deps);
+  await checkFiles(config, deps);
+  const schema = config.validate ? validationReportSchema : simulationReportSchema;
+  const judge = prepareAssertions('simulate', schema, config, deps);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
   const prepared = await prepareSimulation(config, deps, given, adapter);
   const { planned, workload } = prepared;
-  if (adapter) return againstReal(config, planned, adapter.name, context);
+  if (adapter) return againstReal(config, planned, adapter.name, judge, context);
   const compared = measured && modesIn(measured, config.against!, planned);
   const clients = {
     real: measured?.workload.num_clients ?? 0,
@@ -168,13 +179,21 @@ async function simulate(
   // Results are printed and written before this longer step, so that they are kept if it fails.
   const timelines = await followTurns(config, prepared, context, progress);
   await writePages(simulationDocument(report, timelines), config, deps);
-  return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
+  return judge(
+    report,
+    arms.map(({ label, requests }) => ({
+      name: `${label} serves requests`,
+      passed: requests > 0,
+      message: plural(requests, 'request'),
+    })),
+  );
 }
 
 async function againstReal(
   config: RunConfig,
   planned: PlannedSimulation,
   adapter: string,
+  judge: Judge,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { deps, signal } = context;
@@ -202,8 +221,9 @@ async function againstReal(
     printMeasured(costs, out, deps.color);
     printValidation(validation, out, deps.color);
     const about = { fleet: planned.fleet, loadBefore };
-    await writeJson(validationReport(validation, costs, cluster.info, about, config, deps), config, deps);
-    return validated(validation) ? EXIT.good : EXIT.failed;
+    const report = validationReport(validation, costs, cluster.info, about, config, deps);
+    await writeJson(report, config, deps);
+    return await judge(report, validationChecks(validation));
   } finally {
     progress.end();
     await cluster.close();

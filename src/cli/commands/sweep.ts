@@ -21,7 +21,18 @@ export const sweepSpec: CommandSpec = {
   run: sweep,
   description:
     'Serve the same turn with pulled and with recomputed KV, over context lengths, links, block sizes and layouts. Find the context length from which pulling is faster.',
-  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
+  groups: [
+    'sweep',
+    'measuring',
+    'modes',
+    'machine',
+    'cluster',
+    'pages',
+    'junit',
+    'asserting',
+    'comparing',
+    'general',
+  ],
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
   defaultNotes: {

@@ -14,6 +14,7 @@ import {
 } from '../../simulate/results/validate.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import type { CommandContext, Output } from '../deps.ts';
+import type { OwnCheck } from '../output/assertions.ts';
 import { createProgress } from '../output/progress.ts';
 import { printer, renderTable, type TableStyle } from '../output/table.ts';
 
@@ -22,9 +23,13 @@ export interface Validation {
   ranking: { pairs: number; alike: number };
 }
 
-/** Whether every figure of every arm is within its limit. */
-export const validated = ({ arms }: Validation): boolean =>
-  arms.every((arm) => arm.failed === 0 && missedBy(arm).length === 0);
+/** Whether every figure of each arm is within its limit. */
+export const validationChecks = ({ arms }: Validation): OwnCheck[] =>
+  arms.map((arm) => {
+    const missed = [...missedBy(arm), ...(arm.failed > 0 ? [plural(arm.failed, 'failed request')] : [])];
+    const message = missed.length === 0 ? 'every figure' : `missed: ${missed.join(', ')}`;
+    return { name: `${arm.label} is predicted within the goal`, passed: missed.length === 0, message };
+  });
 
 const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
   ...figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),

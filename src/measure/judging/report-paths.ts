@@ -67,20 +67,26 @@ function child(value: unknown, step: Step): unknown {
   if (Array.isArray(value)) {
     if (step === 'length') return value.length;
     const place = typeof step === 'number' ? step : /^\d+$/.test(step) ? Number(step) : null;
-    return place === null ? value.find((element) => nameOf(element) === step) : value.at(place);
+    return place === null ? value[namesIn(value).indexOf(String(step))] : value.at(place);
   }
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.hasOwn(value, step) ? (value as Record<string, unknown>)[step] : undefined;
 }
 
-/** A list element's name in a path; null if it has none. */
-function nameOf(element: unknown): string | null {
+/**
+ * The elements' names in a path; null for one without. They are taken from the first field that tells all elements apart,
+ * such as the label of policies that are compared in one mode; if none does, from the first that any of them has.
+ */
+function namesIn(list: readonly unknown[]): (string | null)[] {
+  const byField = NAMES.map((field) => list.map((element) => textIn(element, field)));
+  const distinct = byField.find((names) => !names.includes(null) && new Set(names).size === list.length);
+  return distinct ?? list.map((_, i) => byField.find((names) => names[i] !== null)?.[i] ?? null);
+}
+
+function textIn(element: unknown, field: string): string | null {
   if (typeof element !== 'object' || element === null) return null;
-  for (const key of NAMES) {
-    const name = (element as Record<string, unknown>)[key];
-    if (typeof name === 'string') return name;
-  }
-  return null;
+  const text = (element as Record<string, unknown>)[field];
+  return typeof text === 'string' ? text : null;
 }
 
 function whyMissing(value: unknown, here: readonly Step[], step: Step, schema?: PathSchema): string {
@@ -90,7 +96,7 @@ function whyMissing(value: unknown, here: readonly Step[], step: Step, schema?: 
     return `${place} is null${meaning ? ` (${meaning.replace(/\.$/, '')})` : ''}`;
   }
   if (Array.isArray(value)) {
-    const names = value.map(nameOf).filter((name) => name !== null);
+    const names = namesIn(value).filter((name) => name !== null);
     const holds = value.length === 0 ? 'it is empty' : `it has ${value.length}`;
     return typeof step === 'number' || names.length === 0
       ? `${place} has no element ${step}: ${holds}`
