@@ -1,6 +1,6 @@
 /** The files of an export, with remarks on top. Printed one after another, or written to a directory. */
 import { stringify } from 'yaml';
-import { wrap } from '../output/format.ts';
+import { WIDTH, wrap } from '../output/format.ts';
 
 export interface ExportFile {
   name: string;
@@ -9,15 +9,13 @@ export interface ExportFile {
   content: { kind: 'yaml'; documents: readonly object[] } | { kind: 'shell'; lines: readonly string[] };
 }
 
-const COLUMNS = 100;
-
 /** A shell or YAML comment; a name with a line break stays inside it. */
 export const comment = (text: string): string => `# ${oneLine(text)}`;
 const oneLine = (text: string): string => text.replace(/\p{Cc}+/gu, ' ');
 
 export function fileText({ remarks, content }: ExportFile): string {
   const comments = remarks.flatMap((remark) => {
-    const [first, ...rest] = wrap(oneLine(remark), COLUMNS - 4);
+    const [first, ...rest] = wrap(oneLine(remark), WIDTH - 4);
     return [`# - ${first}`, ...rest.map((line) => `#   ${line}`)];
   });
   if (content.kind === 'shell') return `${['#!/bin/sh', ...comments, '', ...content.lines].join('\n')}\n`;
