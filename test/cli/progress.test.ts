@@ -1,5 +1,7 @@
+import { PassThrough } from 'node:stream';
 import { expect, it } from 'vitest';
 import type { CliDeps } from '../../src/cli/deps.ts';
+import { widthOf } from '../../src/cli/output/format.ts';
 import { createProgress } from '../../src/cli/output/progress.ts';
 
 it('without a terminal, progress is a line now and then, with the detail if there is one', () => {
@@ -22,4 +24,12 @@ it('without a terminal, progress is a line now and then, with the detail if ther
   nowMs += 10_000;
   progress.update(3, '3 turns');
   expect(written).toEqual(['warming up\n', 'warming up: 3 turns\n']);
+});
+
+it('on a terminal, a milestone that is wider is wrapped', () => {
+  const written: string[] = [];
+  const stderr = { write: (text: string) => written.push(text), isTTY: true };
+  const progressStream = new PassThrough();
+  createProgress({ stderr, progressStream } as unknown as CliDeps).line('ready '.repeat(20).trim());
+  expect(written.join('').split('\n').map(widthOf)).toEqual([77, 41, 0]);
 });

@@ -15,7 +15,7 @@ describe('kvferry run', () => {
     for (const heading of [
       'monolithic: one engine',
       'unidirectional: P prefills',
-      'bidirectional: the same',
+      'bidirectional: P pulls',
       'side by side',
     ]) {
       expect(out).toContain(heading);

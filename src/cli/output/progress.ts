@@ -1,11 +1,11 @@
 /** Progress on stderr: a bar on a terminal, plain lines elsewhere. Reports never go here. */
 import cliProgress from 'cli-progress';
 import type { CliDeps } from '../deps.ts';
-import { clip, fill, WIDTH, widthOf } from './format.ts';
+import { clip, fill, WIDTH, widthOf, wrap } from './format.ts';
 import { printable } from './printable.ts';
 
 export interface Progress {
-  /** A milestone, always on its own line. */
+  /** A milestone, always on its own line; a terminal's is wrapped. */
   line(text: string): void;
   /** Begins a stretch of `total` steps; null: unknown, and only the details are shown. */
   begin(label: string, total: number | null): void;
@@ -36,7 +36,7 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
   return {
     line(text) {
       stop();
-      write(`${text}\n`);
+      write(`${wrap(text, WIDTH).join('\n')}\n`);
     },
     begin(label, total) {
       stop();

@@ -12,7 +12,7 @@ const MOST_TURNS = 40;
 export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
   monolithic: 'one engine prefills and generates',
   unidirectional: 'P prefills, D generates; P recomputes what D generated',
-  bidirectional: "the same, but P pulls D's KV back",
+  bidirectional: "P pulls D's KV back and prefills the rest, D generates",
   'decode-local': 'P prefills the first turn, D prefills all later turns itself',
 };
 

@@ -34,7 +34,7 @@ export async function verifyFaults(
   const { backend, now } = deps;
   const adapter = await backend.useAdapter(config.adapter);
   const progress = createProgress(deps);
-  progress.line(`${plural(faults, 'fault')} on ${adapter.name}, seed ${config.seed}`);
+  progress.line(`at least ${plural(faults, 'fault')} on ${adapter.name}, seed ${config.seed}`);
   const begunMs = now();
   progress.begin('faults', faults);
   let report: FaultReport;
