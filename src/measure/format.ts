@@ -80,6 +80,10 @@ const small = (value: number): string => value.toFixed(Math.min(100, 2 - Math.fl
 /** `1 turn`, `2 turns`. */
 export const plural = (n: number, noun: string): string => `${formatCount(n)} ${noun}${n === 1 ? '' : 's'}`;
 
+/** 'a', 'a and b', 'a, b and c'. */
+export const listed = (names: readonly string[]): string =>
+  [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(Boolean).join(' and ');
+
 /** 1,769,472 as '1.8 M'. */
 export function formatParameters(n: number): string {
   if (n >= 999.95e6) return `${(n / 1e9).toFixed(2)} B`;

@@ -555,6 +555,6 @@ describe('a fleet', () => {
   test('is refused by commands that measure one P and one D', async () => {
     const world = fakeWorld();
     expect(await main(['sweep', '--prefill', '2'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--prefill is an option of kvferry run and');
+    expect(world.err()).toContain('--prefill is an option of kvferry run, serve, ');
   });
 });

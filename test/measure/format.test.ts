@@ -9,6 +9,7 @@ import {
   formatParameters,
   formatR2,
   formatSeconds,
+  listed,
 } from '../../src/measure/format.ts';
 
 it('formatFigures shows three figures without an exponent, however large or small', () => {
@@ -56,6 +57,10 @@ it('a value that is rounded up to the next step gets the decimals and unit of th
     ...['999 k', '1.0 M', '1.0 M'],
     ...['1.00 B', '1.00 B'],
   ]);
+});
+
+it('listed() puts and before the last name', () => {
+  expect([[], ['a'], ['a', 'b'], ['a', 'b', 'c']].map(listed)).toEqual(['', 'a', 'a and b', 'a, b and c']);
 });
 
 it('formatR2 shows three decimals, and no negative zero', () => {

@@ -12,7 +12,7 @@ import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
 import { warmUp } from '../../lab/warm-up.ts';
 import { compareWindows, lacksForAllKv } from '../../lab/windows.ts';
-import { formatSeconds, plural } from '../../measure/format.ts';
+import { formatSeconds, listed, plural } from '../../measure/format.ts';
 import type { Report, RunReport } from '../../measure/schemas/report.ts';
 import type { WindowsReport } from '../../measure/schemas/windows-report.ts';
 import { TimelineKeeper } from '../../measure/spans/turn-timeline.ts';
@@ -275,7 +275,7 @@ async function record(
   const recorded = startRecording(cluster, config);
   const finish = async (): Promise<void> => {
     const events = await recorded.end();
-    const title = `${config.model}, ${config.mode.join(' and ')}`;
+    const title = `${config.model}, ${listed(config.mode)}`;
     const text = recordingText(events, title, `kvferry ${version}`);
     await writeTextFile(file, `${text}\n`);
     progress.line(`recorded ${plural(events.length, 'event')} to ${file}`);

@@ -16,7 +16,7 @@ import {
   switchName,
 } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { formatBytes } from '../../measure/format.ts';
+import { formatBytes, listed } from '../../measure/format.ts';
 import type { CommandContext, ExitCode } from '../deps.ts';
 import { commandLines, fill, WIDTH, wrap } from '../output/format.ts';
 
@@ -193,7 +193,7 @@ function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[])
   if (spec.groups.includes(group)) return key;
   const takers = specs.filter(({ groups }) => groups.includes(group)).map(({ usage }) => nameOf(usage));
   throw new ConfigError(
-    `${optionName(key)} is an option of kvferry ${takers.join(' and ')}, not of ${nameOf(spec.usage)}: leave it out`,
+    `${optionName(key)} is an option of kvferry ${listed(takers)}, not of ${nameOf(spec.usage)}: leave it out`,
   );
 }
 

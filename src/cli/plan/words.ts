@@ -1,6 +1,6 @@
 /** A plan in sentences: the answer, its certainty, and what was tried. */
 
-import { formatBytes, formatCount, formatMs, formatPercent, plural } from '../../measure/format.ts';
+import { formatBytes, formatCount, formatMs, formatPercent, listed, plural } from '../../measure/format.ts';
 import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { arrivalRateOf, arrivedAsPlanned } from '../../simulate/plan/outcome.ts';
 
@@ -67,7 +67,7 @@ export function lengthsOf(front: readonly PlanRow[]): string {
   const [other] = front.filter(({ sample }) => sample < most);
   if (!other) return '';
   const longest = front.filter(({ sample }) => sample === most).map(countsOf);
-  return ` ${longest.join(' and ')}: simulated with ${plural(most, 'request')}; the others with ${formatCount(other.sample)}, so their figures are less certain.`;
+  return ` ${listed(longest)}: simulated with ${plural(most, 'request')}; the others with ${formatCount(other.sample)}, so their figures are less certain.`;
 }
 
 /** The answer. */
