@@ -56,6 +56,8 @@ describe('kvferry bench --paths', () => {
   test('serves every way over every link from the same pools, and writes a report that fits its schema', async () => {
     const { code, report, world } = await bench(...usual, '--html', 'out.html', '--markdown', 'out.md');
     expect(world.err()).not.toMatch(/bug/);
+    for (const link of ["memory's speed", 'modelled link 20e6,10ms'])
+      expect(world.err()).toContain(`round 1 of 3, no-prefix-caching, ${link}, recompute: `);
     expect(code).toBe(0);
     expect(benchReportSchema.parse(report)).toEqual(report);
     const experiments = Object.values(report!.experiments);

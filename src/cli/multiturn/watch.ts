@@ -1,5 +1,5 @@
 /** A benchmark's progress on stderr, with the estimated time left. */
-import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
+import { type ExperimentPlan, linkInWords } from '../../lab/multiturn/experiments.ts';
 import type { SessionWatcher } from '../../lab/multiturn/session.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
 import { sum, sumOf } from '../../sum.ts';
@@ -45,8 +45,10 @@ export function watchSession(
       done++;
       progress.end();
       const failed = sum(errors.values());
+      const { name, link } = experiment;
+      const where = link === undefined ? name : `${name}, ${linkInWords(link)}`;
       progress.line(
-        `round ${round}${rounds ? ` of ${rounds}` : ''}, ${experiment.name}, ${arm.label}: ${plural(served.length, 'request')} in ${formatSeconds(runtimeMs)}` +
+        `round ${round}${rounds ? ` of ${rounds}` : ''}, ${where}, ${arm.label}: ${plural(served.length, 'request')} in ${formatSeconds(runtimeMs)}` +
           `${failed > 0 ? `, ${failed} failed` : ''}${left() ? `; ${left()}` : ''}`,
       );
     },

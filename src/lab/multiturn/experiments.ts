@@ -198,13 +198,16 @@ const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
 /** Adds the title; for the eviction experiment, it says whether the pool can hold all active conversations. */
 function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan {
   const { name, link } = plan;
-  const onLink = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
+  const onLink = link === undefined ? '' : `; ${linkInWords(link)}`;
   if (name !== 'eviction') return { ...plan, title: `${TITLES[name]}${onLink}` };
   const roomy = plan.pBlocks > activeBlocks;
   const [pools, have] = link === undefined ? ["P's pool is", 'has'] : ['both pools are', 'have'];
   const size = roomy ? `small, but ${have} room` : 'too small';
   return { ...plan, roomy, title: `${pools} ${size} for all active conversations${onLink}` };
 }
+
+export const linkInWords = (link: LinkSpec | null): string =>
+  link ? `modelled link ${link.name}` : "memory's speed";
 
 /** Too small for all active conversations, but large enough for one per client. */
 const evictingPool = (
