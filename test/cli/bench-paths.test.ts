@@ -98,7 +98,7 @@ describe('kvferry bench --paths', () => {
     for (const head of ['times faster [95% interval]', 'between engines', 'held on D for P', 'tokens  '])
       expect(said).toContain(head);
     expect(said).toMatch(/keeps nothing between turns; memory's speed: \d+ to \d+ tokens: /);
-    expect(world.err()).toMatch(/round 2 of 2, eviction, pd-reuse: 24 requests/);
+    expect(world.err()).toMatch(/round 2 of 2, eviction, modelled link 20e6,10ms, pd-reuse: 24 requests/);
   });
 
   test('serves only the ways and links asked for, with the same figures for the same seed', async () => {
