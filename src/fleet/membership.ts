@@ -3,7 +3,7 @@
  * ones and how they drain is decided in src/router/scaling; engines are started and ended here.
  */
 import type { Clock } from '../engine/types.ts';
-import { ConflictError, RequestError } from '../errors.ts';
+import { ConflictError, deathReason, RequestError } from '../errors.ts';
 import type { Conversation } from '../router/conversation.ts';
 import type { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
@@ -150,9 +150,10 @@ export class Membership<E extends Member = ThreadEngine> {
     };
     const leaving = { client: clientOf(engine), remaining: () => engine.remaining() };
     const report = await drainEngine(leaving, rule, { ...this.#deps, successor });
+    const ended = engine.ended && deathReason(engine.ended);
     await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
-    const left = { engineId, role, name, ...report };
+    const left = { engineId, role, name, ...report, ended };
     notify({ kind: 'left', ...left });
     return left;
   }

@@ -22,7 +22,8 @@ export interface Joined extends FleetMember {
   compileMs: number;
 }
 
-export type Left = FleetMember & DrainReport;
+/** `ended`: why the engine ended although it was still needed, or before it was to leave; null: it did not. */
+export type Left = FleetMember & DrainReport & { ended: string | null };
 
 export interface ScaleReport {
   joined: readonly Joined[];
@@ -46,6 +47,10 @@ export function scaleSpan(
     lostTokens,
   });
 }
+
+/** How an engine left, in words. */
+export const howItLeft = ({ ms, ended }: Pick<Left, 'ms' | 'ended'>): string =>
+  `after ${Math.round(ms)} ms${ended === null ? '' : `, since it ended: ${ended}`}`;
 
 /** The loss in words; null: nothing was lost. For requests of other clients the number of tokens is unknown. */
 export function whatIsLost({ holds, tokens }: DrainReport['lost']): string | null {

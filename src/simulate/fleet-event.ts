@@ -1,6 +1,6 @@
 /** Events of a fleet's membership, simulated or real. */
 import type { ClusterNotice } from '../fleet/notices.ts';
-import type { MembershipNotice } from '../fleet/scale-report.ts';
+import { howItLeft, type MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
 /** A change of the membership, or a decision about it. */
@@ -33,8 +33,8 @@ function detailOf(notice: Exclude<MembershipNotice, { kind: 'revived' }>): strin
     case 'leaving':
       return '';
     case 'left': {
-      const { ms, migrated, lost } = notice;
-      return `after ${Math.round(ms)} ms; ${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
+      const { migrated, lost } = notice;
+      return `${howItLeft(notice)}; ${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
     }
   }
 }

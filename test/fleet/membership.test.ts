@@ -77,8 +77,19 @@ test('scaling down waits for the turns of a leaving engine, and refuses further 
   await expect(second).rejects.toThrow('the fleet is being scaled: wait');
   await expect(second).rejects.toThrow(ConflictError);
   leave();
-  expect((await scaling).left).toMatchObject([{ engineId: 'decode-1' }]);
+  expect((await scaling).left).toMatchObject([{ engineId: 'decode-1', ended: null }]);
   expect(pool.all).toHaveLength(2);
+  await members.close();
+});
+
+test('the report of an engine that ended while it was leaving says why', async () => {
+  const { members, turns, threads } = await world();
+  const leave = turns.enter(['decode-0', 'decode-1']);
+  const scaling = members.scale({ decode: 1 }, rule);
+  await expect.poll(() => members.staying.length).toBe(2);
+  threads[2]!.end();
+  leave();
+  expect((await scaling).left).toMatchObject([{ engineId: 'decode-1', ended: 'it was ended' }]);
   await members.close();
 });
 

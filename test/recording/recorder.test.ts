@@ -169,7 +169,7 @@ it.each([
   [{ holds: 0, tokens: 0 }, ''],
 ])('a note reports the KV lost with an engine that left: %j', (lost, expected) => {
   const { of, tell } = recorded();
-  tell({ kind: 'left', ...P, name: 'x', ms: 5, migrated: { holds: 0, tokens: 0 }, lost });
+  tell({ kind: 'left', ...P, name: 'x', ms: 5, migrated: { holds: 0, tokens: 0 }, lost, ended: null });
   expect(of('note').at(-1)).toMatchObject({ message: `x left the fleet${expected}.` });
 });
 

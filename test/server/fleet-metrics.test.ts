@@ -83,7 +83,7 @@ it('joins, departures and deaths are counted, with start and drain times and mig
     { kind: 'joined', ...member, startMs: 700, loadMs: 100, compileMs: 500 },
     {
       ...{ kind: 'left', ...member, ms: 250 },
-      ...{ migrated: { holds: 2, tokens: 120 }, lost: { holds: 1, tokens: 30 } },
+      ...{ migrated: { holds: 2, tokens: 120 }, lost: { holds: 1, tokens: 30 }, ended: null },
     },
     { kind: 'dead', engineId: 'decode-0', role: 'decode', message: '', reason: '' },
   ];

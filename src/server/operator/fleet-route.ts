@@ -125,8 +125,8 @@ function scaleJson({ joined, left }: ScaleReport, urls: Readonly<Record<string, 
       ...{ name, engine_id: engineId, role, url: urls[name] ?? null },
       ...{ start_ms: Math.round(startMs), load_ms: Math.round(loadMs), compile_ms: Math.round(compileMs) },
     })),
-    left: left.map(({ name, engineId, role, ms, migrated, lost }) => ({
-      ...{ name, engine_id: engineId, role, drain_ms: Math.round(ms), migrated, lost },
+    left: left.map(({ name, engineId, role, ms, migrated, lost, ended }) => ({
+      ...{ name, engine_id: engineId, role, drain_ms: Math.round(ms), migrated, lost, ended },
     })),
   };
 }

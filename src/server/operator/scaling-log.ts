@@ -1,7 +1,7 @@
 /** Records engines joining and leaving, and the autoscaler's decisions, for GET /fleet and the log. */
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
-import { whatIsLost } from '../../fleet/scale-report.ts';
+import { howItLeft, whatIsLost } from '../../fleet/scale-report.ts';
 import { type AutoscaleDecision, reasonOf } from '../../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../../router/autoscale/registry.ts';
 import type { ServerLog } from '../http/log.ts';
@@ -53,14 +53,15 @@ export class ScalingLog {
       this.#log.note(`${engineId} joined the fleet, ready in ${Math.round(startMs)} ms`);
       this.#keep({ event: 'joined', name, engine_id: engineId, start_ms: Math.round(startMs) });
     } else if (notice.kind === 'left') {
-      const { name, engineId, ms, migrated, lost } = notice;
+      const { name, engineId, ms, migrated, lost, ended } = notice;
       const lostKv = whatIsLost(lost);
       const what = [
         ...(migrated.holds > 0 ? [`other engines took over ${migrated.tokens} tokens that it held`] : []),
         ...(lostKv === null ? [] : [lostKv]),
       ];
-      this.#log.note([`${engineId} left the fleet after ${Math.round(ms)} ms`, ...what].join('; '));
-      this.#keep({ event: 'left', name, engine_id: engineId, drain_ms: Math.round(ms), migrated, lost });
+      this.#log.note([`${engineId} left the fleet ${howItLeft(notice)}`, ...what].join('; '));
+      const report = { drain_ms: Math.round(ms), migrated, lost, ended };
+      this.#keep({ event: 'left', name, engine_id: engineId, ...report });
     }
   }
 
