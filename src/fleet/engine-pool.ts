@@ -87,20 +87,28 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   }
 
   /**
-   * Replaces every dead engine for which `stays` is true, and returns how many. Rejects if one cannot be started:
-   * those replaced before stay, and nothing half-started is left running.
+   * Replaces every dead engine for which `stays` is true when its turn comes, and returns how many. Rejects if one
+   * cannot be started, after all others have been tried; nothing half-started is left running.
    */
   async replaceDead(
     mode: Mode,
     prepare: Prepare<E>,
     stays: (engine: E) => boolean = () => true,
   ): Promise<number> {
-    const dead = this.#places.filter(({ engine }) => engine.dead && stays(engine));
-    for (const place of dead) {
-      place.engine = await this.#joined(place.seat, this.#fleet, mode, prepare, place.engine);
-      this.#all = null;
+    let replaced = 0;
+    const failures: unknown[] = [];
+    for (const place of this.#places.filter(({ engine }) => engine.dead)) {
+      if (!stays(place.engine)) continue;
+      try {
+        place.engine = await this.#joined(place.seat, this.#fleet, mode, prepare, place.engine);
+        this.#all = null;
+        replaced++;
+      } catch (error) {
+        failures.push(error);
+      }
     }
-    return dead.length;
+    if (failures.length > 0) throw failures[0];
+    return replaced;
   }
 
   /** Starts an engine in a new seat. If that fails, it rejects, the fleet is unchanged and nothing is left running. */

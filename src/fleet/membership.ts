@@ -111,10 +111,8 @@ export class Membership<E extends Member = ThreadEngine> {
   async revive(): Promise<number> {
     const { pool, options, notify } = this.#deps;
     try {
-      const stays = (engine: E) => !this.#leaving.has(engine);
-      return await this.inTurn(async () =>
-        this.#closed ? 0 : pool.replaceDead(options().mode, this.#deps.joins, stays),
-      );
+      const stays = (engine: E) => !this.#closed && !this.#leaving.has(engine);
+      return await this.inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
     } finally {
       notify({ kind: 'revived' });
     }

@@ -36,7 +36,7 @@ export function keepAlive(
         await cluster.revive();
         ms = FIRST_PAUSE_MS;
       } catch (error) {
-        log.error(`an engine could not be restarted: ${(error as Error).message}`);
+        if (!stopped) log.error(`an engine could not be restarted: ${(error as Error).message}`);
         ms = Math.min(2 * ms, LONGEST_PAUSE_MS);
       }
     }

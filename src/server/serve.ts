@@ -88,9 +88,9 @@ export async function startServer(
     engines?.close();
     await engines?.settled();
     await ports.close(graceMs);
-    await revival.stop();
     await longTexts.close();
-    await cluster.close();
+    // A closed cluster starts none of the engines that a restart has still to come to.
+    await Promise.all([revival.stop(), cluster.close()]);
   };
   try {
     const ofEngines = await EnginePorts.start(cluster, openEngine, options.ports, options.log);

@@ -59,6 +59,18 @@ test('a replacement that cannot be connected or prepared is ended, and its seat 
   expect(threads.every(({ running }) => !running)).toBe(true);
 });
 
+test('an engine that cannot be started keeps no other from being replaced', async () => {
+  const { platform, threads } = platformOf(undefined, (name) => {
+    if (name === 'prefill-0.2') throw new Error('too little memory');
+  });
+  const pool = await startThreads(platform, systemClock, options, alone);
+  for (const thread of threads) thread.end();
+  await expect(pool.replaceDead('bidirectional', async () => {})).rejects.toThrow('too little memory');
+  expect(ids(pool)).toEqual(['prefill-0', 'decode-0.2', 'decode-1.2']);
+  await pool.shutdown();
+  expect(threads.every(({ running }) => !running)).toBe(true);
+});
+
 test('an engine whose thread says that it is ending is skipped by each(), and does not keep others from joining', async () => {
   let ending = false;
   const { platform, threads } = platformOf((name) => {

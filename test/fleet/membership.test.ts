@@ -117,6 +117,26 @@ test('if an engine that is being replaced has to leave, its replacement is drain
   await members.close();
 });
 
+test('of several engines that are to be replaced, none is started after close()', async () => {
+  const { members, threads, own, running } = await world();
+  for (const thread of threads) thread.end();
+  let ready: (() => void) | null = null;
+  own.gate = () => {
+    own.gate = async () => {};
+    return new Promise((resolve) => {
+      ready = resolve;
+    });
+  };
+  const revived = members.revive();
+  await expect.poll(() => ready).not.toBeNull();
+  const closed = members.close();
+  ready!();
+  expect(await revived).toBe(1);
+  await closed;
+  expect(threads).toHaveLength(4);
+  expect(running()).toEqual([]);
+});
+
 test('a change to all engines waits for a replacement that is starting, and includes it', async () => {
   const { members, threads, own, ids } = await world();
   threads[2]!.end();
