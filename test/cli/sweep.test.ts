@@ -77,7 +77,7 @@ describe('kvferry sweep', () => {
     const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
     const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     report.series[0]!.points[0]!.winner = 'neither';
-    const said = 'Pulling wins at 1 of 2 lengths, makes no difference at 1';
+    const said = 'Pulling wins at 1 of 2 lengths and makes no difference at 1';
     expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the measured range`);
     expect(sweepParts(report).headline).toBe(said);
   });
@@ -90,7 +90,7 @@ describe('kvferry sweep', () => {
     const [short, long] = series!.points;
     short!.winner = 'recompute';
     long!.winner = 'neither';
-    const said = 'Pulling makes no difference at 1 of 2 lengths, loses at 1';
+    const said = 'Pulling makes no difference at 1 of 2 lengths and loses at 1';
     expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the measured range`);
     expect(sweepParts(report).headline).toBe(said);
   });

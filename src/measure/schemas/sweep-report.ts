@@ -1,5 +1,6 @@
 /** The report of a sweep, which `kvferry sweep --json` writes. Times are milliseconds of the host's clock. */
 import { z } from 'zod';
+import { listed } from '../format.ts';
 import { reportHead } from './report-head.ts';
 
 const count = z.number().int().nonnegative();
@@ -107,7 +108,7 @@ export function crossingOf({ crossover, points }: SweepSeriesReport): Crossing |
   return crossover?.kind === 'crosses' && points.some(({ winner }) => winner === 'pull') ? crossover : null;
 }
 
-/** Such as 'wins at 4 of 6 lengths, makes no difference at 2'; null: all lengths agree. */
+/** Such as 'wins at 4 of 6 lengths and makes no difference at 2'; null: all lengths agree. */
 export function mixedWinners(points: readonly SweepPointReport[]): string | null {
   const decided = points.filter(({ winner }) => winner !== null);
   const parts = (
@@ -122,7 +123,7 @@ export function mixedWinners(points: readonly SweepPointReport[]): string | null
   });
   if (parts.length < 2) return null;
   const [first, ...others] = parts;
-  return [`${first} of ${decided.length} lengths`, ...others].join(', ');
+  return listed([`${first} of ${decided.length} lengths`, ...others]);
 }
 
 /** Whether pulling and recomputing tie at every length where both were measured. */
