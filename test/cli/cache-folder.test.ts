@@ -95,4 +95,9 @@ test("compiled modules are kept in the user's cache, not where other users could
   vi.stubEnv('NODE_COMPILE_CACHE', path.join(root, 'named'));
   useCompileCache();
   expect(enable).toHaveBeenLastCalledWith(path.join(root, 'named'));
+  enable.mockClear();
+  // Node would never return: below /proc no directory can be created, and it tries again and again.
+  vi.stubEnv('NODE_COMPILE_CACHE', '/proc/kvferry/compiled');
+  useCompileCache();
+  expect(enable).not.toHaveBeenCalled();
 });

@@ -147,9 +147,12 @@ describe('parseRunConfig refuses with one sentence', () => {
     expect(message(input)).toBe(expected);
   });
 
-  test('a value that is nested deeper than JSON can be written', () => {
+  test('a value that is nested deeper than JSON can be written, or than anybody reads where it can', () => {
     const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
-    expect(message(deep)).toMatch(/^the configuration is nested very deep: wanted an object of settings/);
+    // Node 26 can write it.
+    expect(message(deep)).toMatch(
+      /^the configuration is (nested very deep|\[{57}\.\.\.): wanted an object of settings/,
+    );
   });
 
   test('an unknown or invalid field of kvTransferConfig, at either depth', () => {

@@ -1,5 +1,6 @@
 /** Node's on-disk cache of compiled modules, for modules imported after the call. */
 import module from 'node:module';
+import { makeDirectorySync } from './make-directory.ts';
 import { userCacheFile } from './user-cache.ts';
 
 /**
@@ -8,5 +9,13 @@ import { userCacheFile } from './user-cache.ts';
  */
 export function useCompileCache(): void {
   const { enableCompileCache } = module as { enableCompileCache?: (folder: string) => unknown };
-  enableCompileCache?.(process.env.NODE_COMPILE_CACHE || userCacheFile('compiled'));
+  if (!enableCompileCache) return;
+  const folder = process.env.NODE_COMPILE_CACHE || userCacheFile('compiled');
+  try {
+    // Node would create it as its recursive mkdir does.
+    makeDirectorySync(folder);
+  } catch {
+    return;
+  }
+  enableCompileCache(folder);
 }
