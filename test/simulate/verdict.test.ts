@@ -41,6 +41,14 @@ it('growing latencies are a backlog, OVERLOADED if many conversations are open a
   expect(verdictOf(collected(1, (startMs) => 100 + startMs / 8))).toMatchObject({ word: 'BACKLOGGED' });
 });
 
+it('a queue as long as a quarter of the run is a backlog, also where its growth is not told from chance', () => {
+  // Turns wait ever longer, but by chance the first ones of the last half do not.
+  const waits: MsOf = (startMs, turn) => (turn === 1 && startMs > 6000 ? 1500 : 100 + startMs / 2);
+  expect(verdictOf(collected(8, waits))).toMatchObject({ word: 'OVERLOADED' });
+  const shorter: MsOf = (startMs, turn) => waits(startMs, turn, 0) / 3;
+  expect(verdictOf(collected(8, shorter))).toMatchObject({ growth: 0 });
+});
+
 it('growing latencies are no backlog if TTFT does not grow', () => {
   const latency = (startMs: number) => 1000 + startMs / 4;
   expect(verdictOf(collected(8, latency, 10_000, () => 100))).toMatchObject({ growth: 0, word: 'STABLE' });

@@ -2,7 +2,7 @@
  * Judges whether a fleet keeps up with its load, from the requests under way over time and from what is unfinished when
  * arrivals end.
  */
-import { mean, sampleVariance } from 'simple-statistics';
+import { mean, min, sampleVariance } from 'simple-statistics';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import type { Collector } from './collector.ts';
 
@@ -18,6 +18,10 @@ const SLICES = 5;
 const WORST_UNFINISHED = 1 / 2;
 /** Share of the elapsed time by which TTFT must grow; below it, nothing piles up. */
 const WAITS_GROW = 0.01;
+/** Share of the elapsed time that requests may wait; a queue as long as that has grown all the time. */
+const WAITS_LONG = 1 / 4;
+/** Requests whose waits are judged that way, at least: a few may all be long ones. */
+const LEAST_WAITING = 30;
 /** Share of the judged time beyond which conversations stay long. */
 const LONG_STAY = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
@@ -65,7 +69,10 @@ export function verdictOf(
   const column = byWaits ? 'ttftMs' : 'latencyMs';
   const firsts = (sinceMs: number, toMs: number) => firstTurns(collector, column, sinceMs, toMs);
   const leastMs = byWaits ? WAITS_GROW * (untilMs - halfMs) : 0;
-  const growth = isSlower(firsts(fromMs, halfMs), firsts(halfMs, untilMs), leastMs) ? clamp(open) : 0;
+  const piledUp =
+    isSlower(firsts(fromMs, halfMs), firsts(halfMs, untilMs), leastMs) ||
+    meanWait(collector, halfMs, untilMs) > WAITS_LONG * untilMs;
+  const growth = piledUp ? clamp(open) : 0;
   const unfinished =
     lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : arrived > 0 ? openAtLast / arrived : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
@@ -87,6 +94,14 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
     openMs += Math.max(0, Math.min(toMs, startMs + latencies[i]!) - Math.max(fromMs, startMs));
   });
   return openMs / (toMs - fromMs);
+}
+
+/** Mean TTFT of the turns that arrived in [fromMs, toMs), beyond the shortest of the run; 0 with too few of them. */
+function meanWait(collector: Collector, fromMs: number, toMs: number): number {
+  const starts = collector.column('startMs');
+  const ttfts = collector.column('ttftMs');
+  const judged = ttfts.filter((_, i) => starts[i]! >= fromMs && starts[i]! < toMs);
+  return judged.length < LEAST_WAITING ? 0 : mean([...judged]) - min([...ttfts]);
 }
 
 interface Latencies {

@@ -196,13 +196,13 @@ describe('a fleet that is filling up', () => {
   });
 });
 
-it('without a TTFT limit, a fleet whose TTFT grows by half of the time does not do, whatever its verdict', async () => {
+it('without a TTFT limit, a fleet whose TTFT grows does not do, whatever its verdict', async () => {
   // P serves ten prompts a second at most.
   const load = drawnLoad(1600, { turns: 6, outputTokens: 60 });
   const { trials, space } = searchOf(load, slo(null, 50), {}, 200);
   const candidate = { ...firstPolicy(space), prefill: 1, decode: 1 };
-  const outcome = await trials.run({ candidate, perSecond: 20, sample: 200 });
-  // By chance: of other seeds, most are OVERLOADED.
+  // By a sixth of the time, which the verdict does not tell from chance.
+  const outcome = await trials.run({ candidate, perSecond: 9, sample: 200 });
   expect(outcome).toMatchObject({ share: 1, verdict: 'STABLE', met: false });
 });
 
