@@ -38,8 +38,8 @@ const NEEDS: Partial<Record<RunKey, object>> = {
   routingConfig: { routing: ['random'] },
 };
 
-/** Chosen before there is a cluster. */
-const ELSEWHERE: ReadonlySet<RunKey> = new Set<RunKey>(['adapter']);
+/** Chosen, or read, before there is a cluster. */
+const ELSEWHERE: ReadonlySet<RunKey> = new Set<RunKey>(['adapter', 'routingModule']);
 
 const optionsOf = (settings: object) => {
   const config = parseRunConfig({ mode: ['bidirectional'], ...settings });
