@@ -61,6 +61,9 @@ describe.skipIf(REDIS === null)(`a Redis tier${WITHOUT_REDIS}`, () => {
   });
 
   it('returns the blocks that were written, also to another store, and sets their TTL', async () => {
+    const client = await createClient({ url: redis.url }).connect();
+    // What other tests left.
+    await client.flushAll();
     const one = await open(redis.url, { ttlMs: 60_000 });
     const numbers = Array.from({ length: 60 }, (_, n) => n);
     await stored(one.tier, ...numbers);
@@ -69,7 +72,6 @@ describe.skipIf(REDIS === null)(`a Redis tier${WITHOUT_REDIS}`, () => {
     expect(await found(other.tier, ...numbers, 1000)).toEqual([...numbers, null]);
     expect(await found((await open(`${redis.url}/1`)).tier, 1)).toEqual([null]);
     expect([...one.troubles, ...other.troubles]).toEqual([]);
-    const client = await createClient({ url: redis.url }).connect();
     const keys = await client.keys('*');
     expect(keys).toHaveLength(60);
     expect(await client.pTTL(keys[0]!)).toBeGreaterThan(30_000);
