@@ -20,6 +20,7 @@ export const FAULTS = {
   'out-of-memory': 'device out of memory',
   end: 'thread ended',
   replace: 'engine replaced',
+  'scale-down': 'engine scaled down',
   hang: 'engine hangs',
   slow: 'engine slow',
   jump: 'clock jumps',

@@ -11,7 +11,7 @@ import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn, handoverOf } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
-import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
+import { type HarmedFleet, Storm, scaledDown, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
@@ -266,6 +266,7 @@ export class SimulatedCluster {
       },
       engine: (role) => fleet.engine(role),
       revive: () => fleet.revive(),
+      scaleDown: (role) => scaledDown(role, fleet.staying, (target) => fleet.scale(target)),
       onStage: (listener) => {
         this.#onStage = listener;
       },

@@ -37,11 +37,13 @@ function scripts(): Script[] {
   });
 }
 
-const options: ClusterOptions = fleetOptions({
-  blocks: POOL,
-  connector: { leaseMs: LEASE_MS },
-  options: { maxNumBatchedTokens: 64, maxNumSeqs: 8, maxModelLen: 512, checksum: true, silenceMs: 2000 },
-});
+/** `count`: of P and of D. */
+const optionsWith = (count: number): ClusterOptions =>
+  fleetOptions({
+    ...{ prefill: count, decode: count, blocks: POOL, connector: { leaseMs: LEASE_MS } },
+    options: { maxNumBatchedTokens: 64, maxNumSeqs: 8, maxModelLen: 512, checksum: true, silenceMs: 2000 },
+  });
+const options = optionsWith(1);
 
 /** A simulated cluster with the interface that an episode needs; `configured` gets the settings that it asks for. */
 function stormy(cluster: SimulatedCluster, configured: (change: PolicyChange) => void): StormyCluster {
@@ -96,7 +98,9 @@ async function episode(seed: number) {
       }),
     ),
   );
-  const made = { options: changed(options, options, wanted), answers };
+  // An engine can be scaled down only where there is another of its role.
+  const fleet = optionsWith(1 + (seed % 2));
+  const made = { options: changed(fleet, fleet, wanted), answers };
   const cluster = simulated({}, costs, { ...made, faults: true, check: seed % 10 === 0 });
   const result = await cluster.run(
     runEpisode(

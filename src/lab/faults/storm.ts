@@ -8,8 +8,10 @@ import { isMessageFault, type MessageFault } from '../../faults/messages.ts';
 import { type Fault, FaultClock, type FaultKind, type Stage } from '../../faults/schedule.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
+import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { LabApi } from '../../host/engine-api.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
+import type { ScaleTarget } from '../../router/scaling/plan.ts';
 
 /** Milliseconds: long compared with a step, short compared with a lease. */
 const LATE_MS = 60;
@@ -40,6 +42,8 @@ export interface HarmedFleet {
   /** The first serving engine of the role; if none serves, an ended one. */
   engine(role: EngineRole): HarmedEngine;
   revive(): Promise<number>;
+  /** Drains one of the role's engines, and starts another in its place. null: it is the only one. */
+  scaleDown(role: EngineRole): Promise<unknown> | null;
   /** Calls the listener when a request enters a stage. */
   onStage(listener: (stage: Stage) => void): void;
 }
@@ -64,6 +68,7 @@ export class Storm {
   #callers: Callers | null = null;
   #happened: (fault: Fault) => void = () => {};
   #replacing: Promise<unknown> = Promise.resolve();
+  #scaling: Promise<unknown> = Promise.resolve();
   #underWay = new Set<Promise<unknown>>();
   /** Milliseconds by which each engine's clock has jumped. */
   readonly #jumped = new Map<HarmedEngine, number>();
@@ -124,6 +129,7 @@ export class Storm {
       if (kind === 'leave') this.#callers!.leave(false);
       else this.#callers!.fill();
     } else if (!engine.ended) {
+      if (kind === 'scale-down') return this.#scaleDown(target, happened);
       if (isMessageFault(kind)) {
         this.#wires.arm(engine.engineId, kind, () => {
           happened();
@@ -167,6 +173,18 @@ export class Storm {
     }
   }
 
+  /** One at a time: a fleet refuses to be scaled while it is. */
+  #scaleDown(role: EngineRole, happened: () => void): Promise<void> {
+    const next = this.#scaling.then(async () => {
+      const scaled = this.#cluster!.scaleDown(role);
+      if (scaled === null) return;
+      happened();
+      await scaled;
+    });
+    this.#scaling = next.catch(() => {});
+    return next;
+  }
+
   /** One at a time: two concurrent calls would both replace the same engine. */
   #replace(): Promise<void> {
     const next = this.#replacing.then(async () => {
@@ -186,12 +204,26 @@ export function stageOf(role: EngineRole, said: string): Stage | null {
   return said === 'outputs' && role === 'decode' ? 'streaming' : null;
 }
 
+/** Scales a role down by one engine, and up again. null: of its first engine's roleset there is only one. */
+export function scaledDown(
+  role: EngineRole,
+  staying: readonly Pick<ThreadEngine, 'role' | 'combined' | 'roleset'>[],
+  scale: (target: ScaleTarget) => Promise<unknown>,
+): Promise<unknown> | null {
+  const ofRole = staying.filter((engine) => engine.role === role && !engine.combined);
+  const roleset = ofRole[0]?.roleset;
+  const count = ofRole.filter((engine) => engine.roleset === roleset).length;
+  if (roleset === undefined || count < 2) return null;
+  return scale({ [role]: count - 1, roleset }).then(() => scale({ [role]: count, roleset }));
+}
+
 export const harmedCluster = (cluster: EngineCluster): HarmedFleet => ({
   get engines() {
     return cluster.engines;
   },
   engine: (role) => cluster.engine(role),
   revive: () => cluster.revive(),
+  scaleDown: (role) => scaledDown(role, cluster.members.staying, (target) => cluster.scale(target)),
   onStage: (listener) => {
     cluster.onNotice((notice) => {
       const stage = stageIn(notice);

@@ -30,7 +30,13 @@ async function* answer(tokenIds: readonly number[], error: Error | 'hangs' | nul
 /** Runs an episode on a healthy cluster, except for `wrong`; `kinds` are the kinds of its findings. */
 async function found(wrong: Partial<StormyCluster>, storm = {}, picks: readonly number[] | null = null) {
   const clock = new TestClock();
-  const engines = [{ engineId: 'd', started: { memory: { gpu: 900, shared: 10 }, blockBytes: 100 } }];
+  const engines = [
+    {
+      engineId: 'd',
+      role: 'decode' as const,
+      started: { memory: { gpu: 900, shared: 10 }, blockBytes: 100 },
+    },
+  ];
   const cluster = {
     engines,
     settings: { blockSize: 16, prefill: { numBlocks: 96 }, decode: { numBlocks: 96 } },

@@ -27,6 +27,7 @@ function stormOver() {
     engines: [],
     engine: () => ({ engineId: 'd', ended: null }) as unknown as HarmedEngine,
     revive: async () => 0,
+    scaleDown: () => null,
     onStage: (listener) => {
       reach = listener;
     },
