@@ -1,20 +1,13 @@
 /** Runs main() in a real process. */
-import { useCompileCache } from '../platform/node/compile-cache.ts';
 import { fileCallHangs } from '../platform/node/hanging.ts';
-import { keepFreedMemory } from '../platform/node/malloc.ts';
-import { beginPreload } from '../platform/node/preload.ts';
 import { endThreadsAhead, hangingThreads } from '../platform/node/threads.ts';
+import { loadProgram } from './load-program.ts';
 import { endDespite } from './node/end-despite.ts';
 
 /** `onListening`: called when main() listens to signals. */
 export async function program(onListening: () => void): Promise<void> {
-  keepFreedMemory();
   const args = process.argv.slice(2);
-  beginPreload(args);
-  useCompileCache();
-  // Loaded while engine threads start.
-  const { main } = await import('./app.ts');
-  const { nodeDeps } = await import('./node/node-deps.ts');
+  const { main, nodeDeps } = await loadProgram(args);
   const deps = await nodeDeps();
   const running = main(args, deps);
   onListening();

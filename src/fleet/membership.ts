@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, deathReason, RequestError } from '../errors.ts';
+import { oneAtATime } from '../one-at-a-time.ts';
 import type { Conversation } from '../router/conversation.ts';
 import type { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
@@ -54,7 +55,8 @@ export class Membership<E extends Member = ThreadEngine> {
   readonly #ends: (() => void)[] = [];
   #scaling = false;
   #closed = false;
-  #last: Promise<unknown> = Promise.resolve();
+  /** For changes of the engines, so that none is built while another is changed. */
+  readonly inTurn = oneAtATime();
 
   constructor(deps: MembershipDeps<E>) {
     this.#deps = deps;
@@ -128,7 +130,7 @@ export class Membership<E extends Member = ThreadEngine> {
     this.#closed = true;
     for (const end of this.#ends.splice(0)) end();
     await this.#deps.pool.shutdown();
-    await this.#last.catch(() => {});
+    await this.inTurn(async () => {});
     await this.#deps.pool.shutdown();
   }
 
@@ -165,12 +167,5 @@ export class Membership<E extends Member = ThreadEngine> {
         heldTokens: sum(held),
       };
     });
-  }
-
-  /** Runs a change after the one under way, however that ends, so that no engine is built while another is changed. */
-  inTurn<T>(change: () => Promise<T>): Promise<T> {
-    const next = this.#last.catch(() => {}).then(change);
-    this.#last = next;
-    return next;
   }
 }

@@ -7,6 +7,7 @@ import { didYouMean } from '../config/fields.ts';
 import { MODES, type Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
+import { listed } from '../measure/format.ts';
 import type { KernelSet } from '../model/kernels/pass-kernels.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { admittingEngines, place } from '../router/placement.ts';
@@ -40,7 +41,7 @@ export function countEngines(options: Counted): string {
   if (prefill === 1 && decode === 1 && both === 0) return 'P and D';
   const pair = prefill === 0 ? [] : [`${prefill} P`, `${decode} D`];
   const named = both === 0 ? pair : [...pair, `${both} that ${both === 1 ? 'does' : 'do'} both`];
-  return named.length === 1 ? named[0]! : `${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
+  return listed(named);
 }
 
 /** An engine's pool size and whether it caches prefixes: its own settings, or its role's. */

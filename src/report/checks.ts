@@ -19,19 +19,17 @@ export interface Check {
 
 /** The report's own checks, then the user's assertions. */
 export function checksOf(report: AnyReport, assertions: readonly AssertionResult[]): Check[] {
-  return [
-    ...ownChecks(report),
-    ...assertions.map(
-      ({ text, passed, found }): Check => ({
-        group: 'assertions',
-        name: text,
-        passed,
-        message: found,
-        seconds: null,
-      }),
-    ),
-  ];
+  return [...ownChecks(report), ...assertionChecks(assertions)];
 }
+
+export const assertionChecks = (assertions: readonly AssertionResult[]): Check[] =>
+  assertions.map(({ text, passed, found }) => ({
+    group: 'assertions',
+    name: text,
+    passed,
+    message: found,
+    seconds: null,
+  }));
 
 /** Whether the report's own checks pass, regardless of assertions. Decides the exit code of the measuring commands. */
 export const ownChecksPass = (report: AnyReport): boolean => ownChecks(report).every(({ passed }) => passed);

@@ -7,7 +7,7 @@ import {
   evaluateAssertion,
   parseAssertion,
 } from '../../measure/judging/assertions.ts';
-import type { Check } from '../../report/checks.ts';
+import { assertionChecks, type Check } from '../../report/checks.ts';
 import { type JunitCase, renderJunit } from '../../report/junit.ts';
 import { type CliDeps, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput } from './json-option.ts';
@@ -37,9 +37,7 @@ export function prepareAssertions(
     if (config.junit !== null) {
       const cases: JunitCase[] = [
         ...own.map((check) => ({ ...check, group: command, seconds: null })),
-        ...results.map(({ text, passed, found }) => ({
-          ...{ group: 'assertions', name: text, passed, message: found, seconds: null },
-        })),
+        ...assertionChecks(results),
       ];
       const about = { suite: `kvferry ${command}`, created: deps.today() };
       const xml = renderJunit(cases, { ...about, properties: [['kvferry', deps.version]] });

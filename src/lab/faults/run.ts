@@ -24,7 +24,6 @@ export const DRAIN_MS = SILENCE_MS * ATTEMPTS + 10_000;
 const MOST_VIOLATIONS = 10;
 /** Blocks of each pool: enough for all conversations of an episode. Many episodes use fewer. */
 const POOL = 96;
-const OF_A_ROLE = { count: 2, numBlocks: POOL, enablePrefixCaching: true };
 
 export interface FaultRunOptions {
   /** Stops after the episode in which this many faults have happened. */
@@ -118,8 +117,10 @@ const stormOptions = (options: ClusterOptions): ClusterOptions => ({
   weightSeed: 1,
   mode: 'bidirectional',
   blockSize: 16,
+  prefill: { numBlocks: POOL, enablePrefixCaching: true },
+  decode: { numBlocks: POOL, enablePrefixCaching: true },
   // Two of each, so that one can be scaled down.
-  ...{ prefill: OF_A_ROLE, decode: OF_A_ROLE, fleet: plainFleet({ prefill: 2, decode: 2 }) },
+  fleet: plainFleet({ prefill: 2, decode: 2 }),
   maxNumBatchedTokens: 64,
   maxNumSeqs: 8,
   maxModelLen: 512,

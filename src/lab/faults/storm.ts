@@ -10,6 +10,7 @@ import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { LabApi } from '../../host/engine-api.ts';
+import { oneAtATime } from '../../one-at-a-time.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
 
@@ -67,8 +68,10 @@ export class Storm {
   #faults: FaultClock | null = null;
   #callers: Callers | null = null;
   #happened: (fault: Fault) => void = () => {};
-  #replacing: Promise<unknown> = Promise.resolve();
-  #scaling: Promise<unknown> = Promise.resolve();
+  /** Two concurrent calls would both replace the same engine. */
+  readonly #replacing = oneAtATime();
+  /** A fleet refuses to be scaled while it is. */
+  readonly #scaling = oneAtATime();
   #underWay = new Set<Promise<unknown>>();
   /** Milliseconds by which each engine's clock has jumped. */
   readonly #jumped = new Map<HarmedEngine, number>();
@@ -173,27 +176,21 @@ export class Storm {
     }
   }
 
-  /** One at a time: a fleet refuses to be scaled while it is. */
   #scaleDown(role: EngineRole, happened: () => void): Promise<void> {
-    const next = this.#scaling.then(async () => {
+    return this.#scaling(async () => {
       const scaled = this.#cluster!.scaleDown(role);
       if (scaled === null) return;
       happened();
       await scaled;
     });
-    this.#scaling = next.catch(() => {});
-    return next;
   }
 
-  /** One at a time: two concurrent calls would both replace the same engine. */
   #replace(): Promise<void> {
-    const next = this.#replacing.then(async () => {
+    return this.#replacing(async () => {
       // An ended engine's thread is about to exit; wait for it.
       for (const engine of this.#cluster!.engines) if (engine.ended) await engine.shutdown();
       this.enginesReplaced += await this.#cluster!.revive();
     });
-    this.#replacing = next.catch(() => {});
-    return next;
   }
 }
 

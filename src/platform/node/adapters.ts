@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
+import { oneAtATime } from '../../one-at-a-time.ts';
 import { cachedProbe, cacheProbe, machineNow } from './cached-probes.ts';
 import { type Driver, driverAbsence, driversNamed, type ProbedAdapter, selectDriver } from './drivers.ts';
 import { bundled } from './paths.ts';
@@ -85,8 +86,8 @@ export async function probeAll(): Promise<ProbeResult[]> {
 let chosen: ProbedAdapter | null = null;
 /** The `choice` it was chosen by. */
 let chosenAs: string | null = null;
-/** The last useAdapter call. */
-let asked: Promise<unknown> = Promise.resolve();
+/** Concurrent calls could select two drivers. */
+const inTurn = oneAtATime();
 
 /** The adapter that useAdapter chose for this process; null before. */
 export const adapterInUse = (): ProbedAdapter | null => chosen;
@@ -96,12 +97,7 @@ export const adapterInUse = (): ProbedAdapter | null => chosen;
  * accepts, then SwiftShader. Any word other than 'auto', 'gpu', 'lavapipe' and 'swiftshader' is part of an adapter's
  * name. Throws AdapterError if none is found, or if the process already uses another adapter.
  */
-export function useAdapter(choice: string): Promise<ProbedAdapter> {
-  // One call at a time: concurrent calls could select two drivers.
-  const next = asked.catch(() => {}).then(() => useNow(choice));
-  asked = next;
-  return next;
-}
+export const useAdapter = (choice: string): Promise<ProbedAdapter> => inTurn(() => useNow(choice));
 
 async function useNow(choice: string): Promise<ProbedAdapter> {
   if (chosen) {

@@ -1,9 +1,7 @@
 /** Runs `kvferry run` like main.ts, and reports when each stage was reached. Suppresses output. */
 import { existsSync, readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { useCompileCache } from '../../../platform/node/compile-cache.ts';
-import { keepFreedMemory } from '../../../platform/node/malloc.ts';
-import { beginPreload } from '../../../platform/node/preload.ts';
+import { loadProgram } from '../../load-program.ts';
 
 /** Times at which stages were reached, in milliseconds since the epoch. */
 export interface StartTimes {
@@ -27,12 +25,8 @@ export interface StartTimes {
 
 export type FromChild = { kind: 'times'; times: StartTimes } | { kind: 'failed'; why: string };
 
-keepFreedMemory();
 const args = process.argv.slice(2);
-beginPreload(args);
-useCompileCache();
-const { main } = await import('../../app.ts');
-const { nodeDeps } = await import('../../node/node-deps.ts');
+const { main, nodeDeps } = await loadProgram(args);
 const { systemClock } = await import('../../../platform/clock.ts');
 
 const times: StartTimes = {
