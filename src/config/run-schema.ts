@@ -141,6 +141,11 @@ const faults = {
 };
 
 const verify = {
+  faultPairs: wholeNumber('1 to 8', { min: 1, max: 8 }).default(1).meta({
+    description:
+      'verify --faults: the number of P and of D. With 2 or more, engines are also scaled down; a failure is harder to repeat.',
+    value: 'N',
+  }),
   faultPicks: wholeNumbers('numbers from 1 to 4 with commas between', { min: 1, max: 4 })
     .nullable()
     .default(null)

@@ -8,6 +8,7 @@ import { fakeWorld } from './fake.ts';
 const turns = { right: 12_345, error: 1234, left: 12_345 };
 const report: FaultReport = {
   seed: 7,
+  pairs: 1,
   faults: 100_000,
   episodes: 33_333,
   turns,
@@ -49,6 +50,18 @@ it('a violation is listed with its faults and the command that reproduces it', (
   const shrunk = { ...violation, picks: [2, 3] };
   expect(faultLines({ ...report, violations: [shrunk], ok: false }, 'auto', '1 s', false).at(-1)).toBe(
     '  kvferry verify --faults 1 --seed 12 --fault-picks 2,3',
+  );
+  const several = { ...report, pairs: 2, violations: [shrunk], ok: false };
+  expect(faultLines(several, 'auto', '1 s', false).slice(-1)).toEqual([
+    '  kvferry verify --faults 1 --seed 12 --fault-pairs 2 --fault-picks 2,3',
+  ]);
+});
+
+it('--fault-pairs has no effect without --faults', async () => {
+  const world = fakeWorld();
+  expect(await main(['verify', '--fault-pairs', '2'], world.deps)).toBe(2);
+  expect(world.err()).toContain(
+    '--fault-pairs has no effect without faults: give --faults N too, or leave it out',
   );
 });
 

@@ -30,6 +30,7 @@ export const verifySpec: CommandSpec = {
     'kvferry verify --model nano --seed 7 --markdown verify.md --junit verify.xml',
     'kvferry verify --fixture ./my-fixture',
     'kvferry verify --faults 1000 --seed 7',
+    'kvferry verify --faults 1000 --fault-pairs 2',
   ],
 };
 

@@ -231,6 +231,7 @@ export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] =>
 
 export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused | false)[] => [
   faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, which always uses nano' },
+  faults === null && { keys: ['faultPairs'], why: 'without faults: give --faults N too, or' },
 ];
 
 const HOW_TO_SAMPLE: readonly RunKey[] = ['temperature', 'topK', 'topP'];

@@ -44,6 +44,7 @@ export async function verifyFaults(
       faults,
       seed: config.seed,
       kinds: FAULT_KINDS,
+      pairs: config.faultPairs,
       picks: config.faultPicks,
       patienceMs: PATIENCE_MS,
       drainMs: DRAIN_MS,
@@ -68,7 +69,7 @@ export async function verifyFaults(
   } catch (error) {
     // Print the violations found so far.
     for (const violation of totals.violations)
-      for (const line of broken(violation, config.adapter)) deps.stderr.write(`${line}\n`);
+      for (const line of broken(violation, config.adapter, config.faultPairs)) deps.stderr.write(`${line}\n`);
     throw error;
   } finally {
     progress.end();
@@ -83,7 +84,7 @@ export async function verifyFaults(
 /** `adapter`: as the user gave it; `seconds`: the formatted duration. */
 export function faultLines(report: FaultReport, adapter: string, seconds: string, color: boolean): string[] {
   const c = pc.createColors(color);
-  const { turns, errors, episodes, enginesReplaced, violations } = report;
+  const { pairs, turns, errors, episodes, enginesReplaced, violations } = report;
   const columns = [
     left('fault'),
     { head: 'times' },
@@ -108,19 +109,20 @@ export function faultLines(report: FaultReport, adapter: string, seconds: string
     '',
     ...wrap(summary, WIDTH),
     verdict,
-    ...violations.flatMap((violation) => broken(violation, adapter)),
+    ...violations.flatMap((violation) => broken(violation, adapter, pairs)),
   ];
 }
 
-function broken({ kind, detail, seed, picks, faults }: Violation, adapter: string): string[] {
+function broken({ kind, detail, seed, picks, faults }: Violation, adapter: string, pairs: number): string[] {
   const only = picks ? ` --fault-picks ${picks.join(',')}` : '';
+  const several = pairs > 1 ? ` --fault-pairs ${pairs}` : '';
   return [
     '',
     ...wrap(`${kind}: ${detail}`, WIDTH),
     ...faults.map((fault) => `  ${fault}`),
     // Faults happen at the same points of the work, but threads may interleave differently.
     ...commandLines(
-      `kvferry verify --faults 1 --seed ${seed}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
+      `kvferry verify --faults 1 --seed ${seed}${several}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
     ),
   ];
 }

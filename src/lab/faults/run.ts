@@ -29,7 +29,10 @@ export interface FaultRunOptions {
   /** Stops after the episode in which this many faults have happened. */
   faults: number;
   seed: number;
+  /** 'scale-down' is left out with a single pair, whose engines cannot be scaled down. */
   kinds: readonly FaultKind[];
+  /** The number of P and of D. */
+  pairs: number;
   /** Injects only these faults of each episode's schedule, numbered from 1; null: all. */
   picks: readonly number[] | null;
   /** Milliseconds after which a caller counts as hanging. */
@@ -46,11 +49,12 @@ export interface FaultRunOptions {
 
 /** Stops early after MOST_VIOLATIONS violations. Rejects with the signal's reason when it aborts. Throws ConfigError. */
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
-  const { clock, seed, kinds, picks, signal, patienceMs, drainMs } = options;
+  const { clock, seed, pairs, picks, signal, patienceMs, drainMs } = options;
+  const kinds = options.kinds.filter((kind) => kind !== 'scale-down' || pairs > 1);
   const wires = new FaultyWires();
   const storm = new Storm(clock, wires);
   const hooks = { wire: wires.wire, client: storm.client };
-  const cluster = await options.start(stormOptions(options.cluster), hooks);
+  const cluster = await options.start(stormOptions(options.cluster, pairs), hooks);
   if (!(cluster instanceof EngineCluster)) throw new ConfigError('faults need engines in threads');
   try {
     storm.attach(harmedCluster(cluster));
@@ -70,7 +74,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
       if (first && !(await shrink(episodeSeed, result, deps, tally))) break;
     }
     signal.throwIfAborted();
-    return tally.report(seed, storm.enginesReplaced);
+    return { ...tally.report(seed, storm.enginesReplaced), pairs };
   } finally {
     await cluster.close();
   }
@@ -111,7 +115,7 @@ async function renewed(cluster: EngineCluster): Promise<boolean> {
   }
 }
 
-const stormOptions = (options: ClusterOptions): ClusterOptions => ({
+const stormOptions = (options: ClusterOptions, pairs: number): ClusterOptions => ({
   ...options,
   model: 'nano',
   weightSeed: 1,
@@ -119,8 +123,7 @@ const stormOptions = (options: ClusterOptions): ClusterOptions => ({
   blockSize: 16,
   prefill: { numBlocks: POOL, enablePrefixCaching: true },
   decode: { numBlocks: POOL, enablePrefixCaching: true },
-  // Two of each, so that one can be scaled down.
-  fleet: plainFleet({ prefill: 2, decode: 2 }),
+  fleet: plainFleet({ prefill: pairs, decode: pairs }),
   maxNumBatchedTokens: 64,
   maxNumSeqs: 8,
   maxModelLen: 512,

@@ -37,7 +37,7 @@ export class Tally {
     );
   }
 
-  report(seed: number, enginesReplaced: number): FaultReport {
+  report(seed: number, enginesReplaced: number): Omit<FaultReport, 'pairs'> {
     return {
       seed,
       faults: this.happened,

@@ -40,6 +40,8 @@ export interface FaultTally {
 
 export interface FaultReport {
   seed: number;
+  /** The number of P and of D. */
+  pairs: number;
   faults: number;
   episodes: number;
   /** All turns, including those during which no fault happened. */
