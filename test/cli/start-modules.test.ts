@@ -28,6 +28,13 @@ describe('what a start loads', () => {
     expect([...files.keys()]).toEqual([bundled('kvferry')]);
   });
 
+  it("includes neither commands nor schemas before engines' threads are started", () => {
+    const loaded = loadedWith(part('program', 'program'));
+    expect(found(loaded, ['function startThreadsAhead(', 'parseArguments(', 'ZodObject'])).toEqual([
+      'function startThreadsAhead(',
+    ]);
+  });
+
   it('includes no command before one is named', () => {
     const loaded = loadedWith(part('program', 'app'));
     expect(found(loaded, ['parseArguments(', 'usage: "run"', 'usage: "plan"'])).toEqual(['parseArguments(']);
