@@ -177,7 +177,8 @@ export const slo = {
 
 export const endpoint = {
   endpoint: text('the URL of a server').nullable().default(null).meta({
-    description: 'Measure the OpenAI-compatible server at this URL instead of engines in this process.',
+    description:
+      'Measure the OpenAI-compatible server at this URL instead of engines in this process. OPENAI_API_KEY is sent as its key.',
     value: 'URL',
   }),
   url: text('the URL of a server').nullable().default(null).meta({

@@ -27,6 +27,7 @@ type Answer = (asked: Asked, response: ServerResponse) => void;
 async function serve(answer: Answer): Promise<{ url: string; asked: Asked[] }> {
   const asked: Asked[] = [];
   server = createServer(async (request, response) => {
+    if (response.headersSent) return;
     if (request.url === '/v1/models') {
       response.setHeader('content-type', 'application/json');
       response.end(JSON.stringify({ object: 'list', data: [{ id: 'served-model', object: 'model' }] }));
@@ -381,5 +382,26 @@ describe('kvferry bench --endpoint', () => {
     const { code, world } = await bench(url);
     expect(code).toBe(1);
     expect(world.err()).toMatch(/no server answers at http:\/\/127.0.0.1:\d+: .*ECONNREFUSED/);
+  });
+
+  test.each([
+    [null, /answered 401 \(no key was sent: set OPENAI_API_KEY/],
+    ['wrong', /answered 401 \(the key in OPENAI_API_KEY was sent/],
+  ])('says where a key is set if the server refuses the key %s', async (key, said) => {
+    const { url } = await serve((_, response) => response.writeHead(401).end('{"error":"no valid key"}'));
+    server!.prependListener('request', (request, response: ServerResponse) => {
+      if (request.url === '/v1/models') response.writeHead(401).end('{"error":"no valid key"}');
+    });
+    const world = () => {
+      const made = benchWorld();
+      made.deps.environment = (name) => (name === 'OPENAI_API_KEY' ? key : null);
+      return made;
+    };
+    const unnamed = await benchIn(world(), url);
+    expect(unnamed.code).toBe(1);
+    expect(unnamed.world.err()).toMatch(said);
+    const named = await benchIn(world(), url, '--model', 'm');
+    expect(named.code).not.toBe(0);
+    expect(named.world.err() + named.world.out()).toMatch(key === null ? /no key was sent/ : /was sent/);
   });
 });

@@ -93,7 +93,7 @@ export class EndpointTarget implements BenchTarget {
       // Without its seconds: equal failures are counted together.
       const again = response.headers.has('retry-after') ? NOT_SENT_AGAIN : '';
       throw new RequestError(
-        `the server answered ${response.status}: ${text || response.statusText}${again}`,
+        `the server answered ${response.status}: ${text || response.statusText}${again}${keyHint(response.status, apiKey)}`,
       );
     }
     const type = response.headers.get('content-type') ?? '';
@@ -174,6 +174,14 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error && cause.message ? `${message} (${cause.message})` : message;
 }
 
+/** What to do where the server refuses the client for its key; '' for other answers. */
+function keyHint(status: number, apiKey: string | null): string {
+  if (status !== 401 && status !== 403) return '';
+  return apiKey === null
+    ? ' (no key was sent: set OPENAI_API_KEY to one of the server)'
+    : ' (the key in OPENAI_API_KEY was sent: set it to one of the server)';
+}
+
 const modelsSchema = z.looseObject({
   data: z.array(z.looseObject({ id: z.string() })).min(1),
 });
@@ -208,7 +216,8 @@ export async function firstModel(
   }
   const parsed = modelsSchema.safeParse(body);
   if (response.ok && parsed.success) return parsed.data.data[0]!.id;
+  const hint = keyHint(response.status, apiKey);
   throw new RequestError(
-    `${url}/v1/models answered ${response.status} without a list of models: name the server's model with --model`,
+    `${url}/v1/models answered ${response.status}${hint || " without a list of models: name the server's model with --model"}`,
   );
 }
