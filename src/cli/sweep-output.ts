@@ -12,7 +12,8 @@ import {
   sureness,
 } from '../measure/schemas/sweep-report.ts';
 import { left, right } from '../report/document.ts';
-import { adapterName, THROTTLED } from '../report/verdict.ts';
+import { THROTTLED } from '../report/throttled.ts';
+import { adapterName } from '../report/verdict.ts';
 import { fill, fillLeft, WIDTH, wrap } from './output/format.ts';
 import { type Column, renderTable, type TableStyle } from './output/table.ts';
 

@@ -28,19 +28,21 @@ import {
 import { wayTables } from './paths.ts';
 import { interval, ratioFigure, times, toneOf } from './ratio.ts';
 import { pullingWaterfall, STAGE_PARTS } from './stage-parts.ts';
-import { adapterName, isStreamed, keptKvNote, STREAMED, THROTTLED, windowSavings } from './verdict.ts';
+import { throttledLabel } from './throttled.ts';
+import { adapterName, isStreamed, keptKvNote, STREAMED, windowSavings } from './verdict.ts';
 
 export function benchParts(report: BenchReport): DocumentParts {
   const { target, workload, plan } = report;
   const where = target.kind === 'cluster' ? adapterName(report) : (target.url ?? 'a server');
   const recorder = report.recorder_overhead_percent;
   const kept = keptKvNote(report);
+  const throttled = throttledLabel({ link: target.link, config: report.config });
   return {
     headline: headline(report),
     subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} per round and mode, ${workload.num_clients === 0 ? "sent at the trace's times" : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
     incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
     labels: [
-      ...(target.link ? [`${THROTTLED}: ${target.link}`] : []),
+      ...(throttled ? [throttled] : []),
       ...(isStreamed(report) ? [STREAMED] : []),
       ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],

@@ -30,7 +30,8 @@ import {
   type TablePiece,
   under,
 } from './document.ts';
-import { adapterName, THROTTLED } from './verdict.ts';
+import { THROTTLED } from './throttled.ts';
+import { adapterName } from './verdict.ts';
 
 export function sweepParts(report: SweepReport): DocumentParts {
   const { series, model, rounds } = report;

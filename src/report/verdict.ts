@@ -7,13 +7,17 @@ import type { BenchReport } from '../measure/schemas/bench-report.ts';
 import type { Disagreement, Report, RunReport } from '../measure/schemas/report.ts';
 import type { BenchWindows, WindowsReport } from '../measure/schemas/windows-report.ts';
 import { loadedKeptKv } from '../measure/summaries/comparison.ts';
+import { throttledLabel } from './throttled.ts';
 
-export const THROTTLED = 'throttled (modelled link)';
 /** Label for runs whose handover is not vLLM's. */
 export const STREAMED = "streamed handover (kvferry's own)";
 
 export const isStreamed = ({ config }: { config: Readonly<Record<string, unknown>> }): boolean =>
   config.handover === 'streamed';
+
+/** How a run's transfers were throttled; null: they were not. */
+export const throttledIn = ({ link, config }: Pick<Report, 'link' | 'config'>): string | null =>
+  throttledLabel({ link: link?.name ?? null, config });
 
 type StoreBytes = Pick<BenchMode, 'bytes_from_store' | 'bytes_to_store' | 'two_hop_bytes'>;
 
@@ -30,7 +34,7 @@ export function adapterName({ adapter }: Named): string {
 
 /** What pulling saved; null unless both disaggregated modes ran and had turns after the first. */
 export function savings(report: Report): string | null {
-  const { comparison, link } = report;
+  const { comparison } = report;
   const speedup = comparison?.ttft_speedup;
   const note = persistedKvNote(report);
   if (note) return note;
@@ -48,6 +52,7 @@ export function savings(report: Report): string | null {
   }
   if (pulledNothingFromD(report))
     return 'Nothing was pulled from D. In both modes P loaded from the store or computed, so bidirectional and unidirectional did the same work.';
+  const throttled = throttledIn(report);
   const before = formatMs(mean('unidirectional'));
   const after = formatMs(mean('bidirectional'));
   const verdict = {
@@ -58,7 +63,7 @@ export function savings(report: Report): string | null {
   return (
     `Pulling D's KV back saved P ${formatCount(saved)} of ${formatCount(total)} prompt tokens: from turn 2 on, mean TTFT was ` +
     `${after} ms instead of ${before} ms (${verdict}), on ${adapterName(report)}` +
-    `${link ? `, ${THROTTLED}: ${link.name}` : ''}.`
+    `${throttled ? `, ${throttled}` : ''}.`
   );
 }
 

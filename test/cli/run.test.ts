@@ -140,6 +140,17 @@ describe('kvferry run', () => {
     expect(world.out()).toContain('throttled (modelled link)');
   });
 
+  test("says that a fleet file's links are modelled wherever it says so of --link", async () => {
+    const fleet = JSON.stringify({ rolesets: [{ node: 'a', prefill: 1, decode: 1 }], sameNode: '10e6,1ms' });
+    const world = fakeWorld({}, { 'fleet.json': fleet });
+    expect(await main([...short, '--fleet', 'fleet.json', '--markdown', 'run.md'], world.deps)).toBe(0);
+    expect(world.out()).toContain('within a node; transfer times are');
+    expect(world.out().match(/^throttled \(modelled link\): 10e6,1ms within a node$/gm)).toHaveLength(2);
+    expect(world.out()).toMatch(/^side by side, throttled/m);
+    expect(world.out()).toMatch(/saved P .*throttled/s);
+    expect(world.files.get('run.md')).toContain('throttled (modelled link): 10e6,1ms within a node');
+  });
+
   test('claims no gain if the threshold prevents every pull', async () => {
     const world = fakeWorld({ pullsNothing: true });
     expect(await main(short, world.deps)).toBe(0);

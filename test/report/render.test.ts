@@ -14,6 +14,7 @@ import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { documentOf } from '../../src/report/render.ts';
+import { modelledLinks } from '../../src/report/throttled.ts';
 import { agreement, savings, storeUse, windowSavings } from '../../src/report/verdict.ts';
 import { benchReport, runReport } from './reports.ts';
 
@@ -49,6 +50,26 @@ describe('a rendered report', () => {
     expect(page).not.toContain('NaN');
     expect(page).not.toContain('undefined');
     expect(page).not.toContain('Infinity');
+  });
+
+  test('says that the links of a fleet file slowed transfers down, as it does of --link', () => {
+    const fleet = {
+      rolesets: [
+        { prefill: 1, decode: 2, node: 'a' },
+        { both: 1, node: 'b' },
+      ],
+      ...{ sameNode: 'nvlink', acrossNodes: '10gbe' },
+      links: [{ between: ['prefill-0', 'decode-1'], link: '10e6,1ms' }],
+    };
+    const places = 'nvlink within a node; 10gbe across nodes; 10e6,1ms between prefill-0 and decode-1';
+    expect(modelledLinks({ link: null, config: { fleet } })).toBe(places);
+    expect(modelledLinks({ link: '1gbe', config: { fleet } })).toBe(`1gbe; ${places}`);
+    expect(modelledLinks({ link: null, config: { fleet: null } })).toBeNull();
+    const apart = { ...fleet, rolesets: [{ prefill: [{ node: 'a' }], decode: 2 }], links: [] };
+    expect(modelledLinks({ link: null, config: { fleet: apart } })).toBeNull();
+    const report = bench();
+    report.config.fleet = fleet;
+    expect(renderMarkdown(documentFor(report))).toContain(`throttled (modelled link): ${places}`);
   });
 
   test('compresses a long name next to bars and dots, but not a short one', () => {

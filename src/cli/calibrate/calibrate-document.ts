@@ -12,7 +12,7 @@ import {
   type TablePiece,
   under,
 } from '../../report/document.ts';
-import { THROTTLED } from '../../report/verdict.ts';
+import { THROTTLED } from '../../report/throttled.ts';
 import {
   checkVerdict,
   costRows,

@@ -13,7 +13,7 @@ import {
   plural,
 } from '../../measure/format.ts';
 import { left, right, type Verdict } from '../../report/document.ts';
-import { THROTTLED } from '../../report/verdict.ts';
+import { THROTTLED } from '../../report/throttled.ts';
 import { sumOf } from '../../sum.ts';
 import { fill, WIDTH, wrap } from '../output/format.ts';
 import { renderTable, type TableStyle } from '../output/table.ts';

@@ -11,14 +11,8 @@ import {
 import { commandOf } from '../../measure/schemas/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
-import {
-  adapterName,
-  isStreamed,
-  keptKvNote,
-  STREAMED,
-  THROTTLED,
-  windowSavings,
-} from '../../report/verdict.ts';
+import { throttledLabel } from '../../report/throttled.ts';
+import { adapterName, isStreamed, keptKvNote, STREAMED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
 import { goodLegend } from '../output/format.ts';
 import { type Printer, printer } from '../output/table.ts';
@@ -54,7 +48,8 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   );
   say(workloadLine(report));
   for (const note of report.plan.notes) say(note, c.yellow);
-  if (target.link) say(`${THROTTLED}: ${target.link}`, c.yellow);
+  const throttled = throttledLabel({ link: target.link, config: report.config });
+  if (throttled) say(throttled, c.yellow);
   if (isStreamed(report)) say(STREAMED, c.yellow);
   if (!report.complete) say(`INCOMPLETE: ${report.incomplete_reason}.`, c.red);
 

@@ -4,6 +4,7 @@ import { formatBytes, formatFigures, formatParameters, formatSeconds, plural } f
 import type { Report } from '../../measure/schemas/report.ts';
 import { auditTotals } from '../../measure/summaries/audit.ts';
 import { auditSentence } from '../../report/audit.ts';
+import { THROTTLED } from '../../report/throttled.ts';
 import {
   adapterName,
   agreement,
@@ -12,7 +13,7 @@ import {
   STREAMED,
   savings,
   storeUse,
-  THROTTLED,
+  throttledIn,
   windowSavings,
 } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
@@ -36,12 +37,17 @@ export function printReport(
   say(`kvferry ${report.kvferry}: ${modelLine(report)} on ${adapterName(report)}`, c.bold);
   print(legend(hasStore(report.runs)), c.dim);
   say(startUpLine(report), c.dim);
-  if (report.link) say(linkLine(report.link), c.yellow);
+  const throttled = throttledIn(report);
+  if (throttled)
+    say(
+      `${throttled}${report.link ? rateOf(report.link) : ''}; transfer times are those of the model.`,
+      c.yellow,
+    );
   print(spokenLines(report, conversations, c));
   for (const run of report.runs) {
     const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
     print(['', title]);
-    if (run.mode !== 'monolithic' && report.link) print([`${THROTTLED}: ${report.link.name}`], c.yellow);
+    if (run.mode !== 'monolithic' && throttled) say(throttled, c.yellow);
     if (run.mode !== 'monolithic' && isStreamed(report)) print([STREAMED], c.yellow);
     print(turnTable(run, style));
     if (report.config.explainRouting === true) print(routingLines(run, style));
@@ -55,7 +61,7 @@ export function printReport(
       say(`${count} compiled during this run, so its times include compiling.`, c.red);
     }
   }
-  print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
+  print(['', throttled ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
   print(summaryTable(report.runs, style));
   const [title, ...bars] = turnPicture(report);
   if (title !== undefined) print(['', c.bold(title), ...bars]);
@@ -100,9 +106,8 @@ function startUpLine({ start_up }: Report): string {
   return `Start-up, not counted below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).${threads}`;
 }
 
-function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {
-  return `${THROTTLED}: ${name}, ${formatFigures(bytes_per_second / 1e9)} GB/s, ${latency_ms} ms per chunk; transfer times are those of the model.`;
-}
+const rateOf = ({ bytes_per_second, latency_ms }: NonNullable<Report['link']>): string =>
+  `, ${formatFigures(bytes_per_second / 1e9)} GB/s, ${latency_ms} ms per chunk`;
 
 /** The messages of the first conversation, if it is text. */
 function spokenLines(report: Report, conversations: readonly Conversation[], c: Printer['c']): string[] {

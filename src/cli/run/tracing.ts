@@ -6,6 +6,7 @@ import { routerSpan, SERVED_AGAIN, type Span } from '../../measure/spans/spans.t
 import { TraceWriter } from '../../measure/spans/trace.ts';
 import { turnName } from '../../measure/spans/turn-key.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { modelledLinks } from '../../report/throttled.ts';
 import type { CliDeps, TextFile } from '../deps.ts';
 
 export interface Tracing {
@@ -18,7 +19,7 @@ export interface Tracing {
 /** Most turns whose spans are kept at once, including late spans of ended turns. */
 const MOST_TURNS = 256;
 
-type TracedConfig = Pick<RunConfig, 'traceOut' | 'gantt' | 'model'>;
+type TracedConfig = Pick<RunConfig, 'traceOut' | 'gantt' | 'model' | 'link' | 'fleet'>;
 
 /** null if neither option is given. */
 export async function followSpans(
@@ -68,16 +69,16 @@ export async function followSpans(
   };
 }
 
-function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, deps: CliDeps): TraceWriter {
-  const { adapter, link } = cluster.info;
+function writerTo(file: TextFile, config: TracedConfig, cluster: Cluster, deps: CliDeps): TraceWriter {
+  const links = modelledLinks({ link: config.link, config });
   return new TraceWriter({
     write: (text) => file.write(text),
     originMs: systemClock.now(),
     about: {
       program: `kvferry ${deps.version}`,
-      model,
-      adapter: adapter.name,
-      ...(link ? { modelled_link: link.name } : {}),
+      model: config.model,
+      adapter: cluster.info.adapter.name,
+      ...(links ? { modelled_link: links } : {}),
       clocks:
         "host: performance.now() of all threads; gpu: the device's timestamps, shifted to the host clock; modelled: the link model",
     },

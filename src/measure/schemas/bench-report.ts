@@ -141,7 +141,10 @@ export const benchReportSchema = z.strictObject({
     block_bytes: count.nullable(),
     kv_bytes_per_token: count.nullable(),
     parameters: count.nullable(),
-    link: z.string().nullable().describe('A modelled link; null: as fast as this machine copies.'),
+    link: z
+      .string()
+      .nullable()
+      .describe("The modelled link of --link; null: none. A fleet file's links are in config.fleet."),
   }),
   config: z.record(z.string(), z.unknown()).describe('All settings, as in a config file.'),
   workload: z.strictObject({

@@ -253,7 +253,9 @@ export const reportSchema = z.strictObject({
   link: z
     .strictObject({ name: z.string(), bytes_per_second: z.number(), latency_ms: z.number() })
     .nullable()
-    .describe('The modelled link; null if transfers ran as fast as this machine copies.'),
+    .describe(
+      "The modelled link of --link; null if there was none. A fleet file's links are in config.fleet, and hold for their pairs.",
+    ),
   start_up: z
     .strictObject({
       total_ms: ms.describe('Time until the engines accepted requests.'),
