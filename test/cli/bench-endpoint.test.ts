@@ -1,85 +1,19 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { EndpointTarget } from '../../src/lab/multiturn/endpoint-target.ts';
-import { benchReportSchema } from '../../src/measure/schemas/bench-report.ts';
-import { generator } from '../workload/generator.ts';
-import { fakeWorld } from './fake.ts';
+import {
+  type Answer,
+  bench,
+  benchIn,
+  benchWorld,
+  endServer,
+  serve,
+  silent,
+  streamed,
+  unended,
+} from './endpoint-server.ts';
 
-const spec = generator({ conversations: 2, turns: 4, prefix: 6, input: 5, output: 4 });
-
-interface Asked {
-  path: string;
-  body: Record<string, unknown>;
-  headers: IncomingMessage['headers'];
-}
-
-let server: Server | null = null;
-afterEach(() => {
-  server?.closeAllConnections();
-  server?.close();
-  server = null;
-});
-
-type Answer = (asked: Asked, response: ServerResponse) => void;
-
-async function serve(answer: Answer): Promise<{ url: string; asked: Asked[] }> {
-  const asked: Asked[] = [];
-  server = createServer(async (request, response) => {
-    if (response.headersSent) return;
-    if (request.url === '/v1/models') {
-      response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ object: 'list', data: [{ id: 'served-model', object: 'model' }] }));
-      return;
-    }
-    let text = '';
-    for await (const part of request) text += part;
-    const one = {
-      path: request.url!,
-      body: JSON.parse(text) as Record<string, unknown>,
-      headers: request.headers,
-    };
-    asked.push(one);
-    answer(one, response);
-  });
-  await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
-}
-
-/** Streams in vLLM's format and leaves the connection open; the usage chunk has no choices. */
-const unended: Answer = ({ body, path }, response) => {
-  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
-  const send = (data: unknown) => response.write(`data: ${JSON.stringify(data)}\n\n`);
-  if (path === '/v1/chat/completions') send({ choices: [{ delta: { role: 'assistant', content: '' } }] });
-  for (let i = 0; i < (body.max_tokens as number); i++) {
-    send({ choices: [path === '/v1/completions' ? { text: ' of' } : { delta: { content: ' of' } }] });
-  }
-  send({
-    choices: [],
-    usage: { prompt_tokens: 50, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 32 } },
-  });
-  response.write('data: [DONE]\n\n');
-};
-
-const streamed: Answer = (asked, response) => {
-  unended(asked, response);
-  response.end();
-};
-
-const benchWorld = () => fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
-
-const bench = (url: string, ...options: string[]) => benchIn(benchWorld(), url, ...options);
-
-async function benchIn(world: ReturnType<typeof fakeWorld>, url: string, ...options: string[]) {
-  world.deps.now = () => performance.now();
-  const code = await main(
-    ['bench', 'gen.json', '--endpoint', url, '--json', 'out.json', ...options],
-    world.deps,
-  );
-  const json = world.files.get('out.json');
-  return { world, code, report: json ? benchReportSchema.parse(JSON.parse(json)) : null };
-}
+afterEach(endServer);
 
 describe('kvferry bench --endpoint', () => {
   test('measures a server as a client sees it, and sends its answers back as history', async () => {
@@ -356,12 +290,6 @@ describe('kvferry bench --endpoint', () => {
   });
 
   describe('a server that accepts the connection and never names its model', () => {
-    const silent = async (asked: () => void) => {
-      server = createServer(asked);
-      await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
-      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    };
-
     test('causes an error after --request-timeout-sec', async () => {
       const { code, world } = await bench(await silent(() => {}), '--request-timeout-sec', '0.2');
       expect(code).toBe(1);
@@ -373,35 +301,5 @@ describe('kvferry bench --endpoint', () => {
       const { code, report } = await benchIn(world, await silent(() => world.interrupt()));
       expect([code, report]).toEqual([130, null]);
     });
-  });
-
-  test('says in one sentence that no server answers', async () => {
-    const { url } = await serve(streamed);
-    server!.close();
-    server = null;
-    const { code, world } = await bench(url);
-    expect(code).toBe(1);
-    expect(world.err()).toMatch(/no server answers at http:\/\/127.0.0.1:\d+: .*ECONNREFUSED/);
-  });
-
-  test.each([
-    [null, /answered 401 \(no key was sent: set OPENAI_API_KEY/],
-    ['wrong', /answered 401 \(the key in OPENAI_API_KEY was sent/],
-  ])('says where a key is set if the server refuses the key %s', async (key, said) => {
-    const { url } = await serve((_, response) => response.writeHead(401).end('{"error":"no valid key"}'));
-    server!.prependListener('request', (request, response: ServerResponse) => {
-      if (request.url === '/v1/models') response.writeHead(401).end('{"error":"no valid key"}');
-    });
-    const world = () => {
-      const made = benchWorld();
-      made.deps.environment = (name) => (name === 'OPENAI_API_KEY' ? key : null);
-      return made;
-    };
-    const unnamed = await benchIn(world(), url);
-    expect(unnamed.code).toBe(1);
-    expect(unnamed.world.err()).toMatch(said);
-    const named = await benchIn(world(), url, '--model', 'm');
-    expect(named.code).not.toBe(0);
-    expect(named.world.err() + named.world.out()).toMatch(key === null ? /no key was sent/ : /was sent/);
   });
 });

@@ -358,6 +358,11 @@ describe('kvferry bench', () => {
     [['gen.json', '--paths', '--mode', 'monolithic'], /--mode has no effect with --paths/],
     [['gen.json', '--token-ids', '--endpoint', 'http://x', '--model', 'm'], /give --tokenizer/],
     [['gen.json', '--endpoint', 'ftp://x', '--model', 'm'], /begins with http/],
+    [
+      ['gen.json', '--endpoint', 'http://me:secret@x'],
+      /give http:\/\/x\/, and the server's key in OPENAI_API_KEY/,
+    ],
+    [['gen.json', '--endpoint', 'x?key=1'], /wanted a URL without \?key=1/],
     [['gen.json', '--endpoint', 'a', '--url', 'b'], /--endpoint and --url are both given/],
     [['missing.json'], /text_files in missing\.json: .*\/none\.txt.*, or remove text_files to draw contents/],
     [['short.json'], /book.txt has \d+ tokens and the conversations take \d+/],

@@ -66,6 +66,9 @@ function watchRounds(progress: Progress, now: () => number): EndpointWatcher {
   };
 }
 
+/** What clients add to the base URL, and curl commands end with. */
+const PATHS = /\/v1(\/models|(\/chat)?\/completions)?$/;
+
 /** The base URL without a trailing slash or /v1. Throws ConfigError. */
 function endpointUrl(given: string): string {
   let url: URL;
@@ -76,5 +79,11 @@ function endpointUrl(given: string): string {
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw new ConfigError(`--endpoint is '${given}': wanted a URL that begins with http:// or https://`);
-  return `${url.origin}${url.pathname}`.replace(/\/+$/, '').replace(/\/v1$/, '');
+  if (url.username || url.password)
+    throw new ConfigError(
+      `--endpoint has a user name or a password: give ${url.origin}${url.pathname}, and the server's key in OPENAI_API_KEY`,
+    );
+  if (url.search || url.hash)
+    throw new ConfigError(`--endpoint is '${given}': wanted a URL without ${url.search || url.hash}`);
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '').replace(PATHS, '');
 }
