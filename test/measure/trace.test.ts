@@ -165,20 +165,37 @@ it('of spans that begin at once, one that is written after a shorter one has ano
   expect(shown.map(({ name, tid }) => `${name} ${tid}`)).toEqual(['accept 1', 'turn 2', 'ttft 2']);
 });
 
+it('the Gantt chart names the engine that served a turn alone, and calls it neither P nor D', () => {
+  const spans = [
+    at('queue', onHost('decode-0'), 0, 10),
+    at('store lookup', { ...onHost('p'), way: { from: 'store', to: 'p' } }, 10, 30),
+    at('forward', onGpu('decode-0'), 30, 100),
+  ];
+  const window = { turnId: 't', acceptedMs: ORIGIN, firstTokenMs: ORIGIN + 100 };
+  const text = ganttLines(spans, window, 'turn 2').join('\n');
+  expect(text).toMatch(/^queue +█+ +10\.0$/m);
+  expect(text).toMatch(/^prefill +█+ +70\.0$/m);
+  expect(text).toMatch(/^store lookup +█+ +20\.0$/m);
+  expect(text).toMatch(/^decode-0 prefills and generates\.$/m);
+});
+
 it('the Gantt chart of a turn fits 80 columns and shows the times of its stages', () => {
   const spans = [
     { ...routerSpan('accept', 'r1', ORIGIN, ORIGIN + 2), turns },
-    at('queue', onHost('p'), 2, 10),
+    at('queue', onHost('p'), 2, 8),
+    at('store lookup', { ...onHost('p'), way: { from: 'store', to: 'p' } }, 8, 10),
     at('readback', onHost('d'), 10, 30),
     at('slab out', onHost('p'), 20, 25),
     at('forward', onGpu('p'), 30, 99.5),
     at('sampling', onHost('p'), 99.5, 100),
+    { ...at('queue', onHost('d'), 100, 101), turns: [{ turnId: 't', side: 'decode' as const }] },
   ];
   const window = { turnId: 't', acceptedMs: ORIGIN, firstTokenMs: ORIGIN + 100 };
   const lines = ganttLines(spans, window, 'turn 1');
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   const text = lines.join('\n');
   expect(text).toMatch(/P prefill +█+ +69\.5$/m);
+  expect(text).toMatch(/store→P lookup +█+ +2\.0$/m);
   expect(text).toMatch(/D→P readback +█+ +20\.0$/m);
   expect(text).toMatch(/D→P slab out +░+ +5\.0$/m);
   expect(text).toMatch(/to the first token +100$/m);

@@ -2,7 +2,7 @@
 
 import { sumOf } from '../../sum.ts';
 import { criticalPath } from './critical-path.ts';
-import type { Span } from './spans.ts';
+import { type Span, sideOf } from './spans.ts';
 import { awaitedPieces, type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
 
 /** Width of a line and of its parts, in columns. */
@@ -28,6 +28,7 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
   const rows = ganttRows(spans, window);
   const long = rows.filter(({ pathMs, meanwhileMs }) => Math.max(pathMs, meanwhileMs) >= SHORT * totalMs);
   const short = rows.filter((row) => !long.includes(row));
+  const alone = onlyEngine(spans, window);
   const shortMs = sumOf(short, ({ pathMs }) => pathMs);
   const line = (name: string, bar: string, pathMs: string, meanwhileMs: string): string =>
     (name.padEnd(NAME) + bar.padEnd(BAR) + pathMs.padStart(TIME) + meanwhileMs.padStart(TIME)).trimEnd();
@@ -35,13 +36,22 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
     title,
     line('', axis(totalMs), `${ON_PATH} ms`, `${MEANWHILE} ms`),
     ...long.map(({ name, bar, pathMs, meanwhileMs }) =>
-      line(stageLabel(name), bar, shown(pathMs), shown(meanwhileMs)),
+      line(stageLabel(name, alone !== null), bar, shown(pathMs), shown(meanwhileMs)),
     ),
     ...(short.length > 0 ? [line(`${short.length} shorter stages`, '', shown(shortMs), '')] : []),
     line('to the first token', '', shown(totalMs), ''),
     `${ON_PATH} the first token waited for this   ${MEANWHILE} done in parallel, at no cost`,
-    'P prefills, D generates. D→P: P pulls KV back. P→D: D takes over the KV.',
+    alone === null
+      ? 'P prefills, D generates. D→P: P pulls KV back. P→D: D takes over the KV.'
+      : `${alone} prefills and generates.`,
   ];
+}
+
+/** The engine that served the turn alone, as in the modes monolithic and decode-local; null: two did. */
+function onlyEngine(spans: readonly Span[], { turnId }: TurnWindow): string | null {
+  const sides = new Set(spans.map((span) => sideOf(span, turnId)));
+  const prefill = spans.find((span) => span.name === 'queue' && sideOf(span, turnId) === 'prefill');
+  return sides.has('decode') ? null : (prefill?.engineId ?? null);
 }
 
 /** Stages in a turn's order, with the time that the first token waited for (these add up) and the time done in parallel. */
@@ -80,13 +90,19 @@ const WORDS: Partial<Record<StageName, string>> = {
   other: 'other',
 };
 
-/** `pull_slab_in` as 'D→P slab in', `queue_p` as 'P queue'. */
-function stageLabel(name: StageName): string {
+/** `pull_slab_in` as 'D→P slab in', `queue_p` as 'P queue', or 'queue' if one engine served the turn alone. */
+function stageLabel(name: StageName, alone: boolean): string {
   const known = WORDS[name];
-  if (known) return known;
-  const words = name.replace(/^pull_/, 'D→P ').replace(/^hand_over_/, 'P→D ');
+  if (known) return alone ? known.replace(/^P /, '') : known;
+  const words = name
+    .replace(/^pull_/, 'D→P ')
+    .replace(/^hand_over_/, 'P→D ')
+    .replace(/^load_([pd])_/, (_, side: string) => (alone ? 'store ' : `store→${side.toUpperCase()} `));
   const side = /^(.*)_([pd])$/.exec(words);
-  return (side ? `${side[2]!.toUpperCase()} ${side[1]}` : words).replaceAll('_', ' ');
+  return (side && !alone ? `${side[2]!.toUpperCase()} ${side[1]}` : (side?.[1] ?? words)).replaceAll(
+    '_',
+    ' ',
+  );
 }
 
 function axis(totalMs: number): string {
