@@ -113,6 +113,18 @@ describe('a short run', () => {
     expect(verdictOf(growing)).toMatchObject({ word: 'OVERLOADED' });
   });
 
+  it('has no backlog if first tokens take longer by less than an idle turn takes while the fleet fills', () => {
+    const ttft = (growth: number) =>
+      collected(
+        8,
+        () => 500,
+        1000,
+        (startMs) => 26 + growth * startMs,
+      );
+    expect(verdictOf(ttft(0.02))).toMatchObject({ growth: 0, word: 'STABLE' });
+    expect(verdictOf(ttft(0.2))).toMatchObject({ word: 'OVERLOADED' });
+  });
+
   it('of two or three requests has no growth', () => {
     expect(verdictOf(collected(1, (startMs) => 100 + 9 * startMs, 300))).toMatchObject({ growth: 0 });
   });

@@ -18,6 +18,8 @@ const SLICES = 5;
 const WORST_UNFINISHED = 1 / 2;
 /** Share of the elapsed time by which TTFT must grow; below it, nothing piles up. */
 const WAITS_GROW = 0.01;
+/** The same while a fleet fills, if that is less than the shortest TTFT. */
+const WAITS_GROW_FILLING = 0.1;
 /** Share of the elapsed time that requests may wait; a queue as long as that has grown all the time. */
 const WAITS_LONG = 1 / 4;
 /** Requests whose waits are judged that way, at least: a few may all be long ones. */
@@ -68,7 +70,12 @@ export function verdictOf(
   const byWaits = collector.stayMs > LONG_STAY * (untilMs - (filledMs ?? 0));
   const column = byWaits ? 'ttftMs' : 'latencyMs';
   const firsts = (sinceMs: number, toMs: number) => firstTurns(collector, column, sinceMs, toMs);
-  const leastMs = byWaits ? WAITS_GROW * (untilMs - halfMs) : 0;
+  // A run that is shorter than its conversations fills all the time: ever more turns come a second and share P's steps,
+  // which is no queue yet.
+  const fills = filledMs === null && collector.stayMs > untilMs;
+  const betweenMs = untilMs - halfMs;
+  const sharedMs = fills ? Math.min(WAITS_GROW_FILLING * betweenMs, min([...collector.column('ttftMs')])) : 0;
+  const leastMs = byWaits ? Math.max(sharedMs, WAITS_GROW * betweenMs) : 0;
   const piledUp =
     isSlower(firsts(fromMs, halfMs), firsts(halfMs, untilMs), leastMs) ||
     meanWait(collector, halfMs, untilMs) > WAITS_LONG * untilMs;
