@@ -18,11 +18,9 @@ export function timelineSection(timeline: TurnTimeline, engines: Engines, severa
       : []),
     ...(left_out > 0 ? [`${plural(left_out, 'shorter span')} omitted.`] : []),
   ];
-  const pulled = timeline.spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
-  const which = pulled ? 'the one that pulled the most' : 'the last one, because none pulled KV back';
   return {
     title: 'Timeline of one turn',
-    intro: `${capitalized(turnName(timeline, several))} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router accepting it to the first token.`,
+    intro: `${capitalized(turnName(timeline, several))} in ${mode}, ${whyChosen(timeline)}: ${formatMs(ttft_ms)} ms from the router accepting it to the first token.`,
     pieces: [
       {
         kind: 'timeline',
@@ -34,6 +32,14 @@ export function timelineSection(timeline: TurnTimeline, engines: Engines, severa
       },
     ],
   };
+}
+
+function whyChosen({ pulled_tokens, spans }: TurnTimeline): string {
+  const pulled = spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
+  if (pulled) return 'the one that pulled the most';
+  // What a store gave counts as pulled too.
+  if (pulled_tokens) return 'the one that loaded the most from the store';
+  return 'the last one, because none pulled KV back';
 }
 
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

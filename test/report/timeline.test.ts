@@ -97,3 +97,21 @@ it('the timeline says how modelled bars are drawn, if there are any, and how man
   expect(noteOf('modelled', 0)).toBe(modelled);
   expect(noteOf('modelled', 2)).toBe(`${modelled} 2 shorter spans omitted.`);
 });
+
+it('the timeline says why its turn was chosen: it pulled or loaded the most, or is the last one', () => {
+  const chosen = (group: string, pulled_tokens?: number) => {
+    const span = { name: 'transfer', lane: 'router', group, start_ms: 0, end_ms: 1, clock: 'host' as const };
+    const timeline = { mode: 'm', conversation_id: 'c', turn: 2, ttft_ms: 1, left_out: 0 };
+    const spans = [{ ...span, bytes: 64 }];
+    return timelineSection(
+      { ...timeline, spans, ...(pulled_tokens === undefined ? {} : { pulled_tokens }) },
+      [],
+      false,
+    ).intro;
+  };
+  expect(chosen('pull', 64)).toContain('the one that pulled the most');
+  expect(chosen('load', 64)).toContain('the one that loaded the most from the store');
+  expect(chosen('load', 0)).toContain('the last one, because none pulled KV back');
+  expect(chosen('pull')).toContain('the one that pulled the most');
+  expect(chosen('handover')).toContain('the last one, because none pulled KV back');
+});

@@ -1,4 +1,7 @@
-/** The spans of one turn in a report: the turn that pulled the most (or the last one), until shortly after its first token. */
+/**
+ * The spans of one turn in a report: the turn that pulled or loaded the most (or the last one), until shortly after its
+ * first token.
+ */
 import { z } from 'zod';
 import { laneName, SERVED_AGAIN, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
@@ -8,6 +11,12 @@ export const timelineSchema = z.strictObject({
   mode: z.string(),
   conversation_id: z.string(),
   turn: z.number().int().positive(),
+  pulled_tokens: z
+    .number()
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('Tokens pulled from D or loaded from a store; absent in reports of earlier versions.'),
   ttft_ms: z.number().nonnegative(),
   spans: z
     .array(
@@ -37,6 +46,12 @@ const MOST_SPANS = 600;
 const MOST_TURNS = 1024;
 /** How far the timeline continues after the first token, as a share of the time until then. */
 const AFTER = 0.12;
+
+interface EndedTurn {
+  conversation_id: string;
+  turn: number;
+  pulled_tokens: number;
+}
 
 interface Ended {
   turnId: string;
@@ -69,7 +84,7 @@ export class TimelineKeeper {
   }
 
   /** Call when a turn has ended. Of turns that pulled equally much, the last is kept. */
-  turnEnded(mode: string, turn: { conversation_id: string; turn: number; pulled_tokens: number }): void {
+  turnEnded(mode: string, turn: EndedTurn): void {
     const key = turnKey(turn);
     const ended = this.#ended.get(key);
     this.#ended.delete(key);
@@ -89,7 +104,7 @@ function forgetOldest(map: Map<string, unknown>): void {
 
 function timelineOf(
   mode: string,
-  { conversation_id, turn }: { conversation_id: string; turn: number },
+  { conversation_id, turn, pulled_tokens }: EndedTurn,
   { turnId, spans, ttft }: Ended,
 ): TurnTimeline {
   const ttft_ms = ttft.endMs - ttft.startMs;
@@ -102,6 +117,7 @@ function timelineOf(
     mode,
     conversation_id,
     turn,
+    pulled_tokens,
     ttft_ms,
     spans: overlapping
       .filter((span) => longest.has(span))
