@@ -184,6 +184,12 @@ export function namedConnectors(config: KvTransferConfig): NamedConnectors {
   };
 }
 
+/** Whether engines read from each other under a report's settings. With a store's connector alone, all KV goes through the store. */
+export function readsFromPeers({ kvTransferConfig }: Readonly<Record<string, unknown>>): boolean {
+  const config = kvTransferConfigSchema.safeParse(kvTransferConfig).data;
+  return config === undefined || namedConnectors(config).nixl !== null;
+}
+
 function offloadingOf(single: z.infer<typeof singleSchema>): NonNullable<NamedConnectors['offloading']> {
   const { kv_connector: name, kv_connector_extra_config: given } = single;
   return {

@@ -1,4 +1,5 @@
 /** A run's verdicts in sentences: what pulling saved, on which adapter, and whether the modes agree. */
+import { readsFromPeers } from '../config/kv-transfer.ts';
 import { keepsKv, keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
@@ -13,7 +14,7 @@ import { throttledLabel } from './throttled.ts';
 export const STREAMED = "streamed handover (kvferry's own)";
 
 export const isStreamed = ({ config }: { config: Readonly<Record<string, unknown>> }): boolean =>
-  config.handover === 'streamed';
+  config.handover === 'streamed' && readsFromPeers(config);
 
 /** How a run's transfers were throttled; null: they were not. */
 export const throttledIn = ({ link, config }: Pick<Report, 'link' | 'config'>): string | null =>
@@ -32,6 +33,9 @@ export function adapterName({ adapter }: Named): string {
   return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'}${f16})`;
 }
 
+/** Why nothing can be pulled from D with a connector that only knows a store. */
+const NO_PEERS = 'This connector moves KV through the store only, so P reads nothing from D.';
+
 /** What pulling saved; null unless both disaggregated modes ran and had turns after the first. */
 export function savings(report: Report): string | null {
   const { comparison } = report;
@@ -44,10 +48,10 @@ export function savings(report: Report): string | null {
   const total = report.runs.find(({ mode }) => mode === 'unidirectional')?.summary.computed_tokens ?? 0;
   const saved = comparison.computed_tokens_saved ?? 0;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0)) {
-    const how =
-      report.config.pullPolicy === 'cost-aware'
-        ? 'No pull was predicted to be faster.'
-        : `Lower --threshold (now ${String(report.config.threshold)}) to pull.`;
+    const { pullPolicy, threshold } = report.config;
+    let how = `Lower --threshold (now ${String(threshold)}) to pull.`;
+    if (pullPolicy === 'cost-aware') how = 'No pull was predicted to be faster.';
+    if (!readsFromPeers(report.config)) how = NO_PEERS;
     return `Nothing was pulled, so bidirectional and unidirectional did the same work. ${how}`;
   }
   if (pulledNothingFromD(report))

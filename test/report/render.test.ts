@@ -15,8 +15,8 @@ import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { documentOf } from '../../src/report/render.ts';
 import { modelledLinks } from '../../src/report/throttled.ts';
-import { agreement, savings, storeUse, windowSavings } from '../../src/report/verdict.ts';
-import { benchReport, runReport } from './reports.ts';
+import { agreement, isStreamed, savings, storeUse, windowSavings } from '../../src/report/verdict.ts';
+import { benchReport, RUN, runReport } from './reports.ts';
 
 const EVIL = `<script>alert("x")</script><img src="https://e.vil/x.png" onerror='x'> | \`a\` *b*`;
 
@@ -202,6 +202,18 @@ describe('a rendered report', () => {
     expect(savings(report)).toContain('Lower --threshold');
     report.config.pullPolicy = 'cost-aware';
     expect(savings(report)).toMatch(/same work\. No pull was predicted to be faster\.$/);
+  });
+
+  test('does not advise a lower threshold, or speak of streaming, if the connector only knows a store', async () => {
+    const report = await runReport([...RUN, '--handover', 'streamed'], { pullsNothing: true });
+    expect(savings(report)).toContain('Lower --threshold');
+    expect(isStreamed(report)).toBe(true);
+    report.config.kvTransferConfig = {
+      kv_connector: 'OffloadingConnector',
+      kv_connector_extra_config: { cpu_bytes_to_use: 1e6 },
+    };
+    expect(savings(report)).toMatch(/same work\. This connector moves KV through the store only/);
+    expect(isStreamed(report)).toBe(false);
   });
 
   test('shows a tie as neither win nor loss, in words and in colour', async () => {
