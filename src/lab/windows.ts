@@ -50,10 +50,10 @@ export async function compareWindows(
 }
 
 /** One run's memory and bytes moved, for the report. */
-export const windowCosts = (
-  of: Pick<RunReport['summary'] | BenchMode, 'peak_kv_bytes' | 'bytes_p_to_d' | 'bytes_d_to_p'>,
-): WindowCosts => ({
+export const windowCosts = (of: Pick<RunReport['summary'] | BenchMode, keyof WindowCosts>): WindowCosts => ({
   peak_kv_bytes: of.peak_kv_bytes ?? { prefill: 0, decode: 0 },
   bytes_p_to_d: of.bytes_p_to_d ?? 0,
   bytes_d_to_p: of.bytes_d_to_p ?? 0,
+  ...(of.bytes_from_store !== undefined && { bytes_from_store: of.bytes_from_store }),
+  ...(of.bytes_to_store !== undefined && { bytes_to_store: of.bytes_to_store }),
 });

@@ -46,7 +46,7 @@ export function benchParts(report: BenchReport): DocumentParts {
       ...(isStreamed(report) ? [STREAMED] : []),
       ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],
-    sections: Object.values(report.experiments).map((each) => experimentSection(each, target, kept)),
+    sections: Object.values(report.experiments).map((each) => experimentSection(each, report, kept)),
     facts: {
       kind: 'facts',
       title: 'Workload',
@@ -107,11 +107,11 @@ const namesIn = (
 /** `kept`: why the modes are not compared; null: they are. */
 function experimentSection(
   experiment: Experiment,
-  { kind }: BenchReport['target'],
+  { target: { kind }, config }: BenchReport,
   kept: string | null,
 ): Section {
   const { title, comparison, modes, rounds, audit } = experiment;
-  const windows = windowSavings(experiment.windows);
+  const windows = windowSavings(experiment.windows, config);
   const list = Object.values(modes);
   return {
     title,

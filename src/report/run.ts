@@ -102,7 +102,7 @@ function headline(report: Report): string {
 }
 
 function sideBySide(report: Report): Section {
-  const sentences = [savings(report), windowSavings(report.windows), storeUse(report)];
+  const sentences = [savings(report), windowSavings(report.windows, report.config), storeUse(report)];
   const sentence = sentences.filter((one) => one !== null).join(' ');
   const figures = persistedKvNote(report) || pulledNothingFromD(report) ? null : keyFigures(report);
   return {

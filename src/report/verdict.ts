@@ -114,10 +114,12 @@ export function storeBytes(
 }
 
 /** What sliding windows saved; null without a comparison run. */
-export function windowSavings(windows: WindowsReport | BenchWindows | undefined): string | null {
+export function windowSavings(
+  windows: WindowsReport | BenchWindows | undefined,
+  config: Report['config'],
+): string | null {
   if (!windows) return null;
   const { windowed, all_full: full, mode } = windows;
-  const moved = (costs: typeof full) => costs.bytes_p_to_d + costs.bytes_d_to_p;
   const instead = (with_: number, without: number): string =>
     with_ === without
       ? `${formatBytes(with_)} either way`
@@ -128,8 +130,17 @@ export function windowSavings(windows: WindowsReport | BenchWindows | undefined)
       (role) =>
         `${role === 'prefill' ? 'P' : 'D'} ${instead(windowed.peak_kv_bytes[role], full.peak_kv_bytes[role])}`,
     );
-  const why = moved(windowed) === moved(full) ? ': no transfer reached back beyond a window' : '';
-  const bytes = moved(full) > 0 ? `; transfers ${instead(moved(windowed), moved(full))}${why}` : '';
+  const movement = (name: string, bytes: (costs: typeof full) => number): string => {
+    const [some, all] = [bytes(windowed), bytes(full)];
+    const why = name === 'transfers' && some === all ? ': no transfer reached back beyond a window' : '';
+    return some + all > 0 ? `; ${name} ${instead(some, all)}${why}` : '';
+  };
+  // What one run saved to a folder or server, the other one loads.
+  const bytes = keepsKv(config)
+    ? `; transfers are not compared, because ${keptBy(config)} keeps KV from one run to the next`
+    : movement('transfers', (costs) => costs.bytes_p_to_d + costs.bytes_d_to_p) +
+      movement('saved to the store', (costs) => costs.bytes_to_store ?? 0) +
+      movement('loaded from it', (costs) => costs.bytes_from_store ?? 0);
   const [identical, how, asEqual] =
     'logits_identical' in windows
       ? [windows.logits_identical, 'run afterwards', 'the same tokens from the same logits']

@@ -69,7 +69,7 @@ it('the benchmark of a sliding-window model reports the bytes its windows save, 
     expect(windowed.bytes_d_to_p).toBeLessThanOrEqual(full.bytes_d_to_p);
     expect(windowed.peak_kv_bytes.decode).toBeLessThan(full.peak_kv_bytes.decode);
     expect(windowed.peak_kv_bytes.prefill).toBeLessThan(full.peak_kv_bytes.prefill);
-    expect(windowSavings(windows)).toMatch(
+    expect(windowSavings(windows, config)).toMatch(
       /P .* less\), D .* less\); transfers .* less\); the same tokens\.$/,
     );
   });

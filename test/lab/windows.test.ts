@@ -1,6 +1,6 @@
 /** Whether pools have room to keep all KV, for comparison with windows; checked before a run, so that none is lost. */
 import { expect, it } from 'vitest';
-import { lacksForAllKv } from '../../src/lab/windows.ts';
+import { lacksForAllKv, windowCosts } from '../../src/lab/windows.ts';
 
 const window = { kind: 'sliding', slidingWindow: 32, numLayers: 1 } as never;
 const full = { kind: 'full', numLayers: 1 } as never;
@@ -21,4 +21,11 @@ it('keeping all KV needs room for the longest prompt in P, and also for its answ
 
 it('keeping all KV needs no more room than the context length', () => {
   expect(lacksForAllKv({ ...pools(41, 41), maxModelLen: 321 }, turns, 500)).toBeNull();
+});
+
+it('counts what the store saved and loaded, where there is one', () => {
+  const moved = { peak_kv_bytes: { prefill: 1, decode: 2 }, bytes_p_to_d: 3, bytes_d_to_p: 4 };
+  const stored = { ...moved, bytes_from_store: 0, bytes_to_store: 5 };
+  expect(windowCosts(moved)).toEqual(moved);
+  expect(windowCosts(stored)).toEqual(stored);
 });

@@ -510,11 +510,22 @@ test('a report says what sliding windows saved, and fails if they change the res
   };
   const sentence =
     'peak KV in use, P 1 MiB instead of 4 MiB (75% less), D 1 MiB either way; transfers 1 MiB instead of 2 MiB (50% less); the same tokens';
-  expect(windowSavings(windows)).toContain(sentence);
+  expect(windowSavings(windows, report.config)).toContain(sentence);
   expect(renderMarkdown(documentFor({ ...report, windows }))).toContain(sentence);
   const short = { ...windows, all_full: costs(4 * 2 ** 20, 2 ** 20, 2 ** 20) };
-  expect(windowSavings(short)).toContain(
+  expect(windowSavings(short, report.config)).toContain(
     'transfers 1 MiB either way: no transfer reached back beyond a window; the same tokens',
+  );
+  const stored = {
+    ...windows,
+    windowed: { ...windows.windowed, bytes_from_store: 2 ** 20, bytes_to_store: 2 ** 21 },
+    all_full: { ...windows.all_full, bytes_from_store: 4 * 2 ** 20, bytes_to_store: 2 ** 21 },
+  };
+  expect(windowSavings(stored, report.config)).toContain(
+    'transfers 1 MiB instead of 2 MiB (50% less); saved to the store 2 MiB either way; loaded from it 1 MiB instead of 4 MiB (75% less); the same tokens',
+  );
+  expect(windowSavings(stored, { ...report.config, storeDir: './kv' })).toContain(
+    'D 1 MiB either way; transfers are not compared, because --store-dir keeps KV from one run to the next; the same tokens',
   );
   expect(agreement({ ...report, windows }).agree).toBe(true);
   const wrong = { ...report, windows: { ...windows, logits_identical: false } };
@@ -524,7 +535,7 @@ test('a report says what sliding windows saved, and fails if they change the res
       .filter(({ passed }) => !passed)
       .map(({ name }) => name),
   ).toEqual(['sliding windows give the same as keeping all KV, bit for bit']);
-  expect(windowSavings(report.windows)).toBeNull();
+  expect(windowSavings(report.windows, report.config)).toBeNull();
 });
 
 describe('a JUnit report', () => {

@@ -60,7 +60,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
     return;
   }
   const kept = keptKvNote(report) !== null;
-  for (const experiment of experiments) printExperiment(experiment, kept, printing);
+  for (const experiment of experiments) printExperiment(experiment, kept, report.config, printing);
 
   print(['']);
   say(LEGEND, c.dim);
@@ -96,7 +96,12 @@ function workloadLine({ workload, plan }: BenchReport): string {
 }
 
 /** `kept`: the modes are not compared, because KV was kept from one to the next. */
-function printExperiment(experiment: Experiment, kept: boolean, { print, say, c, style }: Printer): void {
+function printExperiment(
+  experiment: Experiment,
+  kept: boolean,
+  config: BenchReport['config'],
+  { print, say, c, style }: Printer,
+): void {
   const { title, p_blocks, d_blocks, modes, comparisons, comparison, audit, published } = experiment;
   const pools = p_blocks === null ? '' : ` (blocks: P ${p_blocks}, D ${d_blocks})`;
   print(['']);
@@ -148,7 +153,7 @@ function printExperiment(experiment: Experiment, kept: boolean, { print, say, c,
     for (const sentence of storeUses(modes)) say(sentence);
     for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
-  const windows = windowSavings(experiment.windows);
+  const windows = windowSavings(experiment.windows, config);
   if (windows) {
     print(['']);
     say(windows, c.bold);

@@ -68,7 +68,7 @@ export function printReport(
   print(['']);
   const saved = savings(report);
   if (saved) say(saved, c.bold);
-  const windows = windowSavings(report.windows);
+  const windows = windowSavings(report.windows, report.config);
   if (windows) say(windows, c.bold);
   const stored = storeUse(report);
   if (stored) say(stored);

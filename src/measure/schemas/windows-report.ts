@@ -9,6 +9,8 @@ const costsSchema = z.strictObject({
     .describe('Peak KV in use, over the engines of a role.'),
   bytes_p_to_d: count,
   bytes_d_to_p: count,
+  bytes_from_store: count.optional().describe('To P and to D; absent without a store.'),
+  bytes_to_store: count.optional().describe('Bytes that the store read from engines.'),
 });
 
 const bothWays = {
