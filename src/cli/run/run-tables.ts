@@ -75,7 +75,11 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
 
 function whyNothing(turn: TurnReport): string {
   if (turn.no_pull_reason !== null) return turn.no_pull_reason;
-  return turn.turn === 1 ? 'D holds nothing before the first turn' : 'D offered nothing beyond what P had';
+  if (turn.turn === 1) return 'D holds nothing before the first turn';
+  if (turn.routing?.way === 'alone') return 'one engine served this turn alone';
+  // The last turn's engine served it alone or ended, its hold expired, or the routing policy has P compute.
+  if (turn.routing?.load === null) return 'P was offered no KV of the turn before';
+  return 'D offered nothing beyond what P had';
 }
 
 export function summaryTable(runs: readonly RunReport[], style: TableStyle): string[] {
