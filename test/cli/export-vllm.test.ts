@@ -395,6 +395,19 @@ describe('the exported script', () => {
     });
   });
 
+  it.each([
+    ['LMCacheConnectorV1', 'LMCACHE_*'],
+    ['AIBrixOffloadingConnectorV1Type2', 'AIBRIX_KV_CACHE_OL_*'],
+  ])('says that %s takes its store from the environment', async (kv_connector, variables) => {
+    const text = await exported([
+      ...['--model', 'smollm2-135m', '--mode', 'unidirectional', '--store', '1GiB'],
+      ...['--kv-transfer-config', JSON.stringify({ kv_connector })],
+    ]);
+    const words = text.replace(/\s*#\s+/g, ' ');
+    expect(words).toContain(`from the environment: set ${variables} for each engine`);
+    expect(words).not.toContain('name one in --kv-transfer-config');
+  });
+
   it("translates --all-full-kv to vLLM's option without a remark", async () => {
     const text = await exported(['--model', 'gemma-3-1b', '--all-full-kv']);
     expect(text).toContain('--disable-hybrid-kv-cache-manager');

@@ -270,7 +270,7 @@ function tiering(
 const hasEviction = ({ storeEviction }: RunConfig): boolean =>
   storeEviction === 'lru' || storeEviction === 'arc';
 
-const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
+export const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
   namedConnectors(kvTransferConfigSchema.parse(kvTransferConfig ?? {}));
 
 /** Notes about what --kv-transfer-config cannot express, or means otherwise in vLLM. */

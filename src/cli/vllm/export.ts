@@ -15,7 +15,14 @@ import { plural } from '../../measure/format.ts';
 import { sumOf } from '../../sum.ts';
 import type { CliDeps } from '../deps.ts';
 import { WIDTH, wrap } from '../output/format.ts';
-import { carriedOfStore, connectorNotes, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
+import {
+  carriedOfStore,
+  connectorNotes,
+  connectorsOf,
+  engineCommands,
+  proxyCommand,
+  type VllmCommand,
+} from './engines.ts';
 import { commandText, writeFileText } from './shell.ts';
 import { vllmWorkload } from './workload.ts';
 
@@ -58,8 +65,6 @@ const REASONS: Partial<Record<RunKey, string>> = {
 /** Reasons by group, for settings without their own. */
 const GROUP_REASONS: Partial<Record<FieldGroup, string>> = {
   scaling: "vLLM's proxy keeps the engines that it was started with",
-  store:
-    "vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use",
 };
 
 /** Settings exported by engines.ts and workload.ts, or meaningless outside kvferry. */
@@ -162,10 +167,11 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
   const ours = runKeys.filter((key) => !exported.has(key) && CARRIED_GROUPS.has(fieldMeta(key).group));
   const changed = ours.filter((key) => isUnusual(key, config));
   const shown = reportedSettings(config);
+  const groupReasons = { ...GROUP_REASONS, store: storeReason(config) };
   const found = changed.map((key) => ({
     option: optionName(key),
     value: shown[key] as unknown,
-    reason: REASONS[key] ?? GROUP_REASONS[fieldMeta(key).group] ?? 'it is not exported',
+    reason: REASONS[key] ?? groupReasons[fieldMeta(key).group] ?? 'it is not exported',
   }));
   if (config.tokenCheck) {
     const reason = 'vLLM pulls without comparing tokens, as --no-token-check does';
@@ -175,6 +181,17 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
     found.push({ option: '--mode', value: 'decode-local', reason: 'vLLM has no proxy for it' });
   }
   return found;
+}
+
+/** Where vLLM's engines take the settings of their store from. */
+function storeReason(config: RunConfig): string {
+  const { offloading } = connectorsOf(config);
+  if (!offloading)
+    return `vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use`;
+  const { name } = offloading;
+  if (name === 'OffloadingConnector') return `vLLM's ${name} has no such setting`;
+  const prefix = name.startsWith('AIBrix') ? 'AIBRIX_KV_CACHE_OL_' : 'LMCACHE_';
+  return `${name} reads its store's settings from the environment: set ${prefix}* for each engine`;
 }
 
 /** The export as a shell script; comments say what runs where. */
