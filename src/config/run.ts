@@ -224,7 +224,11 @@ function sentence(
   const found = shown(issue.path.reduce<unknown>(child, input));
   const name = key === null ? 'the configuration' : label(key);
   if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
-  if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${wantedBy(issue)}`;
+  if (key === 'kvTransferConfig' && inside) {
+    const known = issue.code === 'invalid_value' ? issue.values.map(String) : [];
+    const value = issue.path.reduce<unknown>(child, input);
+    return `${inside} in ${name} is ${found}: ${wantedBy(issue)}${didYouMean(value, known)}`;
+  }
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
 }

@@ -48,6 +48,14 @@ describe('kvferry run', () => {
     },
   );
 
+  test('refuses a remote store without the link that would lie in front of it', async () => {
+    const world = fakeWorld();
+    const remote = ['run', '--model', 'nano', '--store', '1MiB', '--store-place', 'remote'];
+    expect(await main(remote, world.deps)).toBe(2);
+    expect(world.err()).toContain('--store-place has no effect without --link, which it places in front of');
+    expect(await main([...remote, '--link', '10e6,1ms'], world.deps)).toBe(0);
+  });
+
   test('prints at most 80 columns, however large the numbers', async () => {
     const world = fakeWorld();
     const sizes = [

@@ -194,6 +194,9 @@ describe('parseRunConfig refuses with one sentence', () => {
     expect(message({ kvTransferConfig: { kv_connector: 'SharedStorageConnector' } })).toMatch(
       /^kv_connector in 'kvTransferConfig' is 'SharedStorageConnector': wanted one of NixlConnector, /,
     );
+    expect(message({ kvTransferConfig: { kv_connector: 'OfloadingConnector' } })).toMatch(
+      / \(did you mean OffloadingConnector\?\)$/,
+    );
     const kv_connector_extra_config = { 'lmcache.chunk_size': 64 };
     expect(
       message({ kvTransferConfig: { kv_connector: 'LMCacheConnectorV1', kv_connector_extra_config } }),

@@ -72,6 +72,14 @@ const ofStore = (stored: boolean): Unused | false =>
     why: 'without a store: give --store BYTES too, or',
   };
 
+/** Links of single pairs of engines do not reach the store. */
+const ofStorePlace = ({ link, storePlace }: RunConfig): Unused | false =>
+  link === null &&
+  storePlace === 'remote' && {
+    keys: ['storePlace'],
+    why: 'without --link, which it places in front of the store: give --link LINK too, or',
+  };
+
 /** Goodput is only reported when several policies are compared. */
 const ofPolicies = ({ routing }: RunConfig): Unused | false =>
   routing.length === 1 && {
@@ -140,6 +148,7 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
       why: 'where no engine joins or is replaced: give --autoscale NAME or --faults N too, or',
     },
   ofStore(config.store !== null),
+  ofStorePlace(config),
   ofCosts(config),
   ofLinks(config),
 ];
@@ -166,12 +175,15 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
     why: 'in a plan with --trace, whose requests are not random: give a longer --sample, or',
   },
   ofStore(stored),
+  ofStorePlace(config),
   ofLinks(config),
 ];
 
 /** Rules for all commands that start engines. */
 const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
+  // The paths are compared over links of their own.
+  config.paths === null && ofStorePlace(config),
   ofCosts(config),
 ];
 

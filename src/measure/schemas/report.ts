@@ -86,7 +86,9 @@ export const turnSchema = z.strictObject({
   turn: z.number().int().positive().describe('From 1 on.'),
   prompt_tokens: count.describe('local_hit_tokens + pulled_tokens + computed_tokens, always.'),
   local_hit_tokens: count.describe("Prompt tokens whose KV was in the prefilling engine's own prefix cache."),
-  pulled_tokens: count.describe('Prompt tokens whose KV P pulled from another engine or loaded from a store.'),
+  pulled_tokens: count.describe(
+    'Prompt tokens whose KV P pulled from another engine or loaded from a store.',
+  ),
   computed_tokens: count.describe('Prompt rows that the prefilling engine dispatched.'),
   no_pull_reason: z
     .string()
