@@ -144,7 +144,7 @@ export function refuseIdleProfile(
 /** Throws ConfigError that names every difference. */
 export function checkCostProfile(profile: CostProfile, here: CostSituation, source: string): void {
   const link = (l: { bytesPerSecond: number; latencyMs: number } | null) =>
-    l ? `${l.bytesPerSecond} bytes/s with ${l.latencyMs} ms` : 'no modelled link';
+    l ? `${l.bytesPerSecond} bytes/s with ${l.latencyMs} ms` : 'none';
   const there = profile.link && {
     bytesPerSecond: profile.link.bytes_per_second,
     latencyMs: profile.link.latency_ms,
@@ -153,7 +153,7 @@ export function checkCostProfile(profile: CostProfile, here: CostSituation, sour
     ['model', profile.model, here.model],
     ['weight dtype', profile.weight_dtype, here.weightDtype],
     ['adapter', profile.adapter, here.adapter],
-    ['link', link(there), link(here.link)],
+    ['modelled link', link(there), link(here.link)],
     ['block size', profile.block_size, here.blockSize],
     ['bytes of a block', profile.block_bytes, here.blockBytes],
     ['KV cache groups', describeGroups(profile.kv_cache_groups), describeGroups(here.groups)],

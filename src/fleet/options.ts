@@ -13,7 +13,8 @@ import type { EngineRole } from '../router/engine-client.ts';
 import { admittingEngines, place } from '../router/placement.ts';
 import { checkRule } from '../router/scaling/drain.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
-import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
+import type { LinkSpec } from '../transport/link.ts';
+import { type FleetOptions, linkBetween, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
 /** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT). Only a name here; no socket is opened. */
@@ -42,6 +43,16 @@ export function countEngines(options: Counted): string {
   const pair = prefill === 0 ? [] : [`${prefill} P`, `${decode} D`];
   const named = both === 0 ? pair : [...pair, `${both} that ${both === 1 ? 'does' : 'do'} both`];
   return listed(named);
+}
+
+/** The modelled link between P and D: the fleet's where it gives all pairs the same one, otherwise the cluster's. */
+export function linkOfPairs(options: Counted & Pick<ClusterOptions, 'link'>): LinkSpec | null {
+  const fleet = fleetIn(options);
+  const of = (role: EngineRole) => fleet.seats.filter((seat) => seat.role === role && !seat.combined);
+  const links = of('prefill').flatMap(({ name }) =>
+    of('decode').map((decode) => linkBetween(fleet, name, decode.name) ?? options.link),
+  );
+  return links.every((link) => link?.name === links[0]?.name) ? (links[0] ?? null) : options.link;
 }
 
 /** An engine's pool size and whether it caches prefixes: its own settings, or its role's. */

@@ -2,7 +2,7 @@
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
 import { cacheGroups } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
-import { twoTurnsPool } from '../fleet/options.ts';
+import { linkOfPairs, twoTurnsPool } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitCosts, NEW_TOKENS, recommendThreshold } from './fit-costs.ts';
 import { LEAST_LENGTHS, measureStoreCosts } from './store-costs.ts';
@@ -57,7 +57,11 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     model: here.model,
     weight_dtype: cluster.settings.weightDtype,
     adapter: here.adapter,
-    link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
+    link: here.link && {
+      name: here.link.name,
+      bytes_per_second: here.link.bytesPerSecond,
+      latency_ms: here.link.latencyMs,
+    },
     layout: cluster.settings.layout,
     ...costs,
     ...(storeCosts && { store: storeCosts }),
@@ -133,7 +137,7 @@ function situationOf({ info, settings }: Cluster): CostSituation {
     model: info.model.name,
     weightDtype: settings.weightDtype,
     adapter: info.adapter.name + (info.adapter.arithmetic === 'f16' ? ', f16 arithmetic' : ''),
-    link: info.link,
+    link: linkOfPairs(settings),
     blockSize: settings.blockSize,
     blockBytes: info.model.blockBytes,
     groups: cacheGroups(settings),

@@ -248,6 +248,19 @@ describe('kvferry run with a policy and audits', () => {
     expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ block_size: 32 });
   });
 
+  it('takes the link that a fleet file gives all pairs for the link of the profile', async () => {
+    const fleet = { rolesets: [{ node: 'a', prefill: 1, decode: 2 }], sameNode: '10e6,40ms' };
+    const world = fakeWorld({}, { 'fleet.json': JSON.stringify(fleet) });
+    await kvferry('calibrate c.json --fleet fleet.json', world);
+    expect(world.out()).toContain('link 10e6,40ms, throttled (modelled link)');
+    expect(world.out()).toContain('--link 10e6,40ms');
+    const use = 'run --turns 3 --pull-policy cost-aware --cost-profile c.json';
+    expect((await kvferry(use, world)).code).toBe(2);
+    expect(world.err()).toContain('modelled link 10000000 bytes/s with 40 ms instead of none');
+    expect((await kvferry(`${use} --fleet fleet.json`, world)).code).toBe(0);
+    expect((await kvferry(`${use} --link 10e6,40ms`, world)).code).toBe(0);
+  });
+
   it('accepts a profile of this machine', async () => {
     const world = await withProfile();
     const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);
@@ -265,7 +278,7 @@ describe('kvferry run with a policy and audits', () => {
   it.each([
     [
       '--link 1gbe --pull-policy cost-aware --cost-profile c.json',
-      'c.json was measured with link no modelled link instead of 125000000 bytes/s',
+      'c.json was measured with modelled link none instead of 125000000 bytes/s',
     ],
     ['--block-size 32 --pull-policy cost-aware --cost-profile c.json', 'block size 16 instead of 32'],
     ['--cost-profile c.json', '--cost-profile is given and --pull-policy is threshold'],

@@ -130,7 +130,9 @@ async function calibrateCommand(
     if (file !== undefined) {
       tables.write('\n');
       const use = 'run --pull-policy cost-aware --cost-profile';
-      printUse(file, { use, model: config.model, settings: asMeasured(config) }, tables);
+      // A fleet file's too: the profile is accepted over the same link only.
+      const link = profile.link?.name ?? null;
+      printUse(file, { use, model: config.model, settings: asMeasured({ ...config, link }) }, tables);
     }
     if (config.costsOut !== null)
       await warningOfLoss(
