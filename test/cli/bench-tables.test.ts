@@ -100,3 +100,21 @@ it('a store shows what went to and from it; times are not compared if a folder k
   expect(tables()).not.toContain('ratio');
   expect(benchParts(report).headline).toBe('The modes were measured, and are not compared');
 });
+
+it('a comparison of routing policies also says what went to and from the store, and what was not pulled', () => {
+  const report = benchReport({ rounds: 3, requests: 9, ttft: () => 40 });
+  const even = { max_over_mean: 1, jain: 1 };
+  for (const { modes } of Object.values(report.experiments))
+    for (const mode of Object.values(modes))
+      Object.assign(mode, {
+        ...{ bytes_from_store: 5e6, bytes_to_store: 9e6 },
+        ...{ holds_dropped: { for_p: 12, for_d: 0 }, not_pulled: { policy: 2 } },
+        routing: { prefill: even, decode: even, moved_turns: 0, edges: [], goodput: null },
+      });
+  const parts: string[] = [];
+  printBench(report, { write: (text) => parts.push(text), isTTY: false, columns: 80 }, false);
+  const said = parts.join('').replaceAll('\n', ' ');
+  expect(said).toContain('policies side by side');
+  expect(said).toContain('Store, in bidirectional: 9.00 MB saved and 5.00 MB loaded.');
+  expect(said).toContain('bidirectional: D dropped 12 holds');
+});

@@ -107,6 +107,10 @@ function printExperiment(
   print(['']);
   say(`== ${title}${pools}`, c.bold);
   const routed = routedModes(experiment);
+  const sayWhatMoved = (): void => {
+    for (const sentence of storeUses(modes)) say(sentence);
+    for (const sentence of notPulled(modes)) say(sentence, c.yellow);
+  };
   for (const mode of Object.values(modes)) {
     if ((mode.routing || mode.path) && mode.errors.length === 0 && !mode.first_use_compilations) continue;
     const rate = `${mode.requests_per_second.toFixed(2)} requests/s`;
@@ -142,6 +146,7 @@ function printExperiment(
     say(WORK_LEGEND, c.dim);
     if (routed.some(({ routing }) => routing.edges.length > 0)) print(['', ...edgeTable(routed, style)]);
     for (const line of movingLines(experiment)) say(line);
+    sayWhatMoved();
   }
   if (Object.keys(comparisons).length > 0 && !kept) {
     print(['', c.bold(`against ${labelIn(modes, comparison!.reference)}`)]);
@@ -150,8 +155,7 @@ function printExperiment(
   if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
     print(['', c.bold('cost of each mode')]);
     print(costTable(modes, style));
-    for (const sentence of storeUses(modes)) say(sentence);
-    for (const sentence of notPulled(modes)) say(sentence, c.yellow);
+    sayWhatMoved();
   }
   const windows = windowSavings(experiment.windows, config);
   if (windows) {
