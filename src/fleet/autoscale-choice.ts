@@ -11,10 +11,19 @@ import { fleetOf } from './seats.ts';
 export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
   const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
   if (name === null) return null;
-  const { rolesets } = fleetOf(config);
-  if (rolesets.length > 1)
+  // As for a change by hand, engines that do both are not scaled.
+  const pairs = new Set(
+    fleetOf(config)
+      .seats.filter(({ combined }) => !combined)
+      .map(({ roleset }) => roleset),
+  );
+  if (pairs.size === 0)
     throw new ConfigError(
-      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet with one roleset, or leave --autoscale out`,
+      '--autoscale has nothing to scale, because every engine of the fleet does both: give it a roleset with P and D, or leave --autoscale out',
+    );
+  if (pairs.size > 1)
+    throw new ConfigError(
+      `--autoscale does not know which of ${pairs.size} rolesets to scale: give a fleet with one roleset with P and D, or leave --autoscale out`,
     );
   const choice = {
     name,

@@ -90,16 +90,19 @@ test('serve with --log-format json writes only JSON lines to stderr, from the st
   expect(await ended).toBe(0);
 });
 
-test('serve prints each of several engines on its own line, with URLs aligned', async () => {
+test.each([
+  [
+    { 'prefill-0': 'http://h:5', 'prefill-10': 'http://h:6', 'decode-0': 'http://h:7' },
+    'prefill-0    http://h:5\nprefill-10   http://h:6\ndecode-0     http://h:7\n',
+  ],
+  [{ 'both-0': 'http://h:5', 'both-1': 'http://h:6' }, 'both-0   http://h:5\nboth-1   http://h:6\n'],
+])('serve prints each engine of %j on its own line, with URLs aligned', async (engineUrls, lines) => {
   const world = fakeWorld();
   const start = world.deps.servers.start;
-  const engineUrls = { 'prefill-0': 'http://h:5', 'prefill-10': 'http://h:6', 'decode-0': 'http://h:7' };
   world.deps.servers.start = async (...args) => ({ ...(await start(...args)), engineUrls });
   const ended = main(['serve', '--model', 'nano'], world.deps);
   await expect.poll(() => world.out()).toContain('Press Ctrl-C to stop');
-  expect(world.out()).toContain(
-    'prefill-0    http://h:5\nprefill-10   http://h:6\ndecode-0     http://h:7\n',
-  );
+  expect(world.out()).toContain(lines);
   world.interrupt();
   expect(await ended).toBe(0);
 });
@@ -220,6 +223,28 @@ test("serve applies the autoscaler's rule and bounds, and the drain policy for e
   });
   world.interrupt();
   expect(await ended).toBe(0);
+});
+
+test('serve autoscales the only roleset with P and D, and refuses a fleet that has none or several', async () => {
+  const pair = { prefill: 1, decode: 1 };
+  const files = {
+    'spare.json': JSON.stringify({ rolesets: [pair, { both: 1 }] }),
+    'two.json': JSON.stringify({ rolesets: [pair, pair, { both: 1 }] }),
+    'both.json': JSON.stringify({ rolesets: [{ both: 2 }] }),
+  };
+  const serving = (file: string) => ['serve', '--model', 'nano', '--fleet', file, '--autoscale', 'k8s-hpa'];
+  const world = fakeWorld({}, files);
+  const ended = main(serving('spare.json'), world.deps);
+  await expect.poll(() => world.out()).toContain('curl');
+  expect(world.served[0]!.server.autoscale).toMatchObject({ name: 'k8s-hpa' });
+  world.interrupt();
+  expect(await ended).toBe(0);
+  expect(await main(serving('two.json'), world.deps)).toBe(2);
+  expect(world.err()).toContain('--autoscale does not know which of 2 rolesets to scale');
+  expect(await main(serving('both.json'), world.deps)).toBe(2);
+  expect(world.err()).toContain(
+    '--autoscale has nothing to scale, because every engine of the fleet does both',
+  );
 });
 
 test('serve applies the drain policy without an autoscaler too', async () => {

@@ -201,13 +201,14 @@ function banner(
   ].join('\n');
 }
 
-/** The URLs of P and D, or of each engine by its name. */
+/** The URLs of one P and one D, or of each engine by its name. */
 function enginePorts(
   { prefill, decode }: RunningServer['urls'],
   engineUrls: RunningServer['engineUrls'],
 ): [string, string][] {
   const all = Object.entries(engineUrls);
-  if (all.length > 2) return all;
+  const isPair = all.length === 2 && 'prefill-0' in engineUrls && 'decode-0' in engineUrls;
+  if (!isPair) return all;
   return [
     ['P', `${prefill}   for your own proxy: --prefiller-port`],
     ['D', `${decode}   for your own proxy: --decoder-port`],
