@@ -4,6 +4,14 @@ import { plural, remaining } from '../format.ts';
 
 export const letterOf = (role: Role): 'P' | 'D' => (role === 'prefill' ? 'P' : 'D');
 
+/** 'D1' for decode-1 and decode-1.2, 'PD1' for both-1, which is among the Ds. */
+export const buttonLabel = (engineId: string): string =>
+  engineId
+    .replace(/^prefill-/, 'P')
+    .replace(/^decode-/, 'D')
+    .replace(/^both-/, 'PD')
+    .replace(/\.\d+$/, '');
+
 /** Whether the copied content came from the store. perhaps: unknown. */
 export type Stored = boolean | 'perhaps';
 

@@ -3,6 +3,7 @@ import type { Mode, Role, Session } from '../../session/types.ts';
 import { Button } from '../button.tsx';
 import { plural } from '../format.ts';
 import { plainly } from '../plain-words.ts';
+import { buttonLabel } from './describe-block.ts';
 
 /** An engine's task in a mode. */
 function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
@@ -109,8 +110,7 @@ function Others({ session: { state, actions }, engine: role }: { session: Sessio
           title={`${engineId}: ${plural(stats.value?.usedBlocks ?? 0, 'block')} in use`}
           onClick={() => actions.look(role, engineId)}
         >
-          {role === 'prefill' ? 'P' : 'D'}
-          {/\d+/.exec(engineId)?.[0]}
+          {buttonLabel(engineId)}
         </button>
       ))}
     </span>
