@@ -1,6 +1,7 @@
 /** Events of a fleet's membership, simulated or real. */
 import type { ClusterNotice } from '../fleet/notices.ts';
 import { howItLeft, type MembershipNotice } from '../fleet/scale-report.ts';
+import { formatCount } from '../measure/format.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
 /** A change of the membership, or a decision about it. */
@@ -34,7 +35,7 @@ function detailOf(notice: Exclude<MembershipNotice, { kind: 'revived' }>): strin
       return '';
     case 'left': {
       const { migrated, lost } = notice;
-      return `${howItLeft(notice)}; ${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
+      return `${howItLeft(notice)}; ${formatCount(migrated.tokens)} tokens of KV taken over, ${formatCount(lost.tokens)} lost`;
     }
   }
 }

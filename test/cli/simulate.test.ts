@@ -300,6 +300,20 @@ describe('kvferry simulate', () => {
     expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
   });
 
+  it('drains the engines that faults scale down as --drain says', async () => {
+    const argv =
+      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --think-time 3s --faults 150 --start-up 100ms --seed 1 --json out.json --drain ';
+    const drained = async (drain: string) => {
+      const { world } = await simulate(argv + drain, { 'w.json': small, './mine.json': mine });
+      expect(world.err()).not.toContain('kvferry:');
+      const { events, migrated_tokens } = parsed(world.files.get('out.json')).arms[0]!.scaling!;
+      const lost = events.some(({ event, detail }) => event === 'left' && !detail.endsWith(' 0 lost'));
+      return { migrated: migrated_tokens > 0, lost };
+    };
+    expect(await drained('migrate')).toEqual({ migrated: true, lost: false });
+    expect(await drained('drop')).toEqual({ migrated: false, lost: true });
+  });
+
   it('writes a trace of what happened, which changes nothing else', async () => {
     const argv =
       'w.json --mode bidirectional --num-clients 3 --costs ./odd.json --threshold 8 --json out.json';
@@ -733,6 +747,7 @@ describe('kvferry simulate', () => {
     ['w.json --validate --store 1MiB', '--store has no effect in a simulation: with --validate'],
     ['w.json --validate --store-dir kv', '--store-dir has no effect in a simulation: with --validate'],
     ['w.json --max-decode 8', '--max-decode has no effect on a fleet of fixed size'],
+    ['w.json --drain drop', '--drain has no effect on a fleet of fixed size'],
     ['w.json --start-up 2s', '--start-up has no effect where no engine joins'],
     ['w.json --no-offload-prompt-only', '--no-offload-prompt-only has no effect without a store'],
     [

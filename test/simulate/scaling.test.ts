@@ -1,6 +1,7 @@
 /** Engines that join and leave on a virtual clock, by hand and by the autoscalers of real fleets. */
 import { describe, expect, it } from 'vitest';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
+import { memberEvent } from '../../src/simulate/fleet-event.ts';
 import { exactly, poissonArrivals, serveArrivals, serveTurn } from '../../src/simulate/load/load.ts';
 import { Collector } from '../../src/simulate/results/collector.ts';
 import { outcomeOf } from '../../src/simulate/results/outcome.ts';
@@ -244,4 +245,13 @@ describe('an autoscaler', () => {
       outcome.scaling.events.find(({ event }) => event === 'decided')!.atMs;
     expect(first(old) - first(now)).toBeGreaterThanOrEqual(10_000);
   });
+});
+
+it('the event of an engine that left has its tokens with thousands separated, as in all tables', () => {
+  const left = { kind: 'left', engineId: 'decode-0', role: 'decode', name: 'decode-0', ended: null } as const;
+  const event = memberEvent(
+    { ...left, ms: 20, migrated: { holds: 1, tokens: 2916 }, lost: { holds: 2, tokens: 12_345 } },
+    0,
+  );
+  expect(event?.detail).toBe('after 20 ms; 2,916 tokens of KV taken over, 12,345 lost');
 });

@@ -50,6 +50,8 @@ export const OF_DEVICES: readonly RunKey[] = [
   ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'arithmetic', 'layout'] as const),
 ];
 
+const OF_DRAINS: readonly RunKey[] = ['drain', 'drainTimeout'];
+
 const ofTrace = ({ trace }: RunConfig): Unused | false =>
   trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
 
@@ -141,7 +143,8 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
     keys: ['explainScaling'],
     why: 'in a simulation, whose report contains every decision that changed something',
   },
-  ofAutoscaler(config),
+  // Faults scale engines down as well.
+  ofAutoscaler(config, ...(config.faults === null ? [] : OF_DRAINS)),
   config.autoscale === null &&
     config.faults === null && {
       keys: ['startUp'],
@@ -234,7 +237,7 @@ export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[
 export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
   ...unusedByEngines(config),
   // POST /fleet/scale drains as well.
-  ofAutoscaler(config, 'drain', 'drainTimeout'),
+  ofAutoscaler(config, ...OF_DRAINS),
   !config.kvCacheMetrics && {
     keys: ['kvCacheMetricsSample'],
     why: 'without KV cache metrics: give --kv-cache-metrics too, or',
