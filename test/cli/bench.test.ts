@@ -55,10 +55,12 @@ describe('kvferry bench', () => {
       const asked = ['--mode', 'bidirectional', '--experiments', 'prefix-caching', '--json', 'out.json'];
       const { report, world } = await bench([...scaled, ...asked, ...more]);
       const text = world.out().replaceAll('\n', ' ');
-      return { arms: Object.keys(report!.experiments.prefix_caching!.modes), text };
+      const begun = world.err().match(/^1\/1 .*(?=: \d+ to do$)/gm);
+      return { arms: Object.keys(report!.experiments.prefix_caching!.modes), text, begun };
     };
     const scaled = await modes();
     expect(scaled.arms).toEqual(['bidirectional', 'bidirectional_threshold_64']);
+    expect(scaled.begun).toEqual(['1/1 bidirectional', '1/1 bidirectional, threshold 64']);
     expect(scaled.text).toMatch(/so is the threshold: 1 token; vLLM's unscaled 64 has a row of its own/);
     const given = await modes('--threshold', '32');
     expect(given.arms).toEqual(['bidirectional']);

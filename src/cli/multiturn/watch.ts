@@ -35,7 +35,7 @@ export function watchSession(
     },
     armBegins(experiment, arm, round, count) {
       requests = 0;
-      progress.begin(`${round}/${rounds || '?'} ${arm.key}`, count);
+      progress.begin(`${round}/${rounds || '?'} ${arm.label}`, count);
       progress.update(0, [experiment.title, left()].filter(Boolean).join('; '));
     },
     requestDone() {
