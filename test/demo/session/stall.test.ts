@@ -1,14 +1,12 @@
 import { expect, it } from 'vitest';
 import { runStall } from '../../../demo/src/session/experiments/stall.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
 import { measuringOn } from './measuring.ts';
 
-/**
- * Runs a stall on a recorder that answers the first user with `tokens` tokens, and refuses the paste with `refusal`.
- * Resolves to the error.
- */
-async function stalled(tokens: number, refusal: string | null = null): Promise<string | null> {
-  const recorder = {
+/** Answers the first user with `tokens` tokens, and refuses the paste with `refusal`. */
+function answering(tokens: number, refusal: string | null = null) {
+  return {
     async *generate({ conversationId }: { conversationId: string }) {
       if (refusal !== null && conversationId === 'stall-second') throw new Error(refusal);
       const count = conversationId === 'stall-first' ? tokens : 2;
@@ -20,6 +18,11 @@ async function stalled(tokens: number, refusal: string | null = null): Promise<s
     },
     endConversation: async () => {},
   };
+}
+
+/** Runs a stall; resolves to its error. */
+async function stalled(tokens: number, refusal: string | null = null): Promise<string | null> {
+  const recorder = answering(tokens, refusal);
   const { measuring, last } = measuringOn(recorder);
   await runStall(measuring).catch(() => {});
   return (last() as Extract<SessionEvent, { kind: 'stall' }> | null)!.stall!.error;
@@ -33,4 +36,11 @@ it('a stall run reports an error if the first answer ends before or with the pas
 
 it('a refused paste fails the stall, and nothing else', async () => {
   expect(await stalled(20, 'the pool is too small')).toBe('the pool is too small');
+});
+
+it('a stall runs on one P and one D, whatever the settings: with two D each user would have an engine', async () => {
+  const { measuring, configured } = measuringOn(answering(9), { ...defaultSettings, prefill: 2, decode: 3 });
+  await runStall(measuring);
+  expect(configured.length).toBeGreaterThan(1);
+  expect(configured.every(({ prefill, decode }) => prefill === 1 && decode === 1)).toBe(true);
 });

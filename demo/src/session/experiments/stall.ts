@@ -85,7 +85,9 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
   async function runSide(name: SideName): Promise<void> {
     const showSide = (change: Partial<StallSide>) => show({ [name]: { ...stall[name], ...change } });
     showSide({ phase: 'running' });
-    await engines.configure(settings, { mode: MODES[name], prefixCaching: false, costProfile: null });
+    // With two D, "one engine" would be two: each user would have one.
+    const onePair = { ...settings, prefill: 1, decode: 1 };
+    await engines.configure(onePair, { mode: MODES[name], prefixCaching: false, costProfile: null });
     const tokens: GeneratedToken[] = [];
     let pasted: Promise<Pasted> | null = null;
     try {
