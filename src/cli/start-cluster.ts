@@ -15,9 +15,10 @@ export async function tellStart(
   progress: Progress,
   { backend }: CommandContext['deps'],
 ): Promise<void> {
-  const { total } = leastMemory(options, await backend.architecture(options.model));
+  const { total, store } = leastMemory(options, await backend.architecture(options.model));
+  const ofStore = store > 0 ? `, ${formatBytes(store)} of it for the store` : '';
   progress.line(
-    `starting ${countEngines(options)} with ${options.model} on ${adapterName}: ${formatBytes(total)} at least`,
+    `starting ${countEngines(options)} with ${options.model} on ${adapterName}: ${formatBytes(total)} at least${ofStore}`,
   );
   const { decoderTtlMs } = options.connector.nixl;
   if (options.mode === 'bidirectional' && neverOffered(decoderTtlMs))

@@ -10,14 +10,17 @@ import { countEngines, poolOf, seatsOf } from './options.ts';
 import { plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions } from './types.ts';
 
-type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode' | 'fleet'>;
+type Sizes = Pick<
+  ClusterOptions,
+  'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode' | 'fleet' | 'store'
+>;
 
 /**
- * Lower bound of all engines' memory in bytes, without what computing takes. `onTheWay`: while a matrix is loaded,
- * each engine has it in its own memory too.
+ * Lower bound of the memory of all engines and the store in bytes, without what computing takes. `onTheWay`: while a
+ * matrix is loaded, each engine has it in its own memory too.
  */
 export function leastMemory(options: Sizes, architecture: Architecture) {
-  const { weightDtype, kvDtype, blockSize } = options;
+  const { weightDtype, kvDtype, blockSize, store } = options;
   const seats = seatsOf(options);
   const blocks = sumOf(seats, (seat) => poolOf(options, seat).numBlocks);
   const { total, largest } = weightSizes(architecture, weightDtype);
@@ -26,21 +29,24 @@ export function leastMemory(options: Sizes, architecture: Architecture) {
     weights: seats.length * total,
     kv: blocks * blockBytes,
     onTheWay: seats.length * largest.bytes,
+    store: store?.bytes ?? 0,
   };
-  return { ...parts, total: parts.weights + parts.kv + parts.onTheWay };
+  return { ...parts, total: parts.weights + parts.kv + parts.onTheWay + parts.store };
 }
 
 /** `free`: bytes available to engines; null: unknown, and nothing is checked. Throws AdapterError. */
 export function checkMemory(options: Sizes, architecture: Architecture, free: number | null): void {
   if (free === null) return;
-  const { weights, kv, total } = leastMemory(options, architecture);
+  const { weights, kv, store, total } = leastMemory(options, architecture);
   if (total <= free) return;
+  const [andStore, lessStore] =
+    store > 0 ? [`, the store ${formatBytes(store)}`, 'a smaller --store, '] : ['', ''];
   const fewer = seatsOf(options).length > 2 ? 'fewer engines (--prefill, --decode), ' : '';
   const smaller = options.weightDtype === 'f32' ? '--weight-dtype f16, ' : '';
   throw new AdapterError(
     `${architecture.name} does not fit: ${countEngines(options)} need at least ${formatBytes(total)} (weights ${formatBytes(weights)} as ` +
-      `${options.weightDtype}, KV ${formatBytes(kv)}), but ${formatBytes(free)} of this machine's memory is free, which is where a ` +
-      `software adapter computes; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
+      `${options.weightDtype}, KV ${formatBytes(kv)}${andStore}), but ${formatBytes(free)} of this machine's memory is free, which is where a ` +
+      `software adapter computes; nothing was loaded: use ${fewer}a smaller model, ${smaller}${lessStore}fewer KV blocks (--p-blocks, ` +
       '--d-blocks), or end other programs',
   );
 }
@@ -55,7 +61,8 @@ export function checkRoom(
   if (free === null) return;
   const count = (role: Seat['role']): number => more.filter((seat) => seat.role === role).length;
   const counts = { prefill: count('prefill'), decode: count('decode') };
-  const { total } = leastMemory({ ...options, fleet: { ...plainFleet(counts), seats: more } }, architecture);
+  const fleet = { ...plainFleet(counts), seats: more };
+  const { total } = leastMemory({ ...options, fleet, store: null }, architecture);
   if (total <= free) return;
   const what = [`${counts.prefill} more P`, `${counts.decode} more D`].filter(
     (words) => !words.startsWith('0'),

@@ -493,6 +493,8 @@ describe('a fleet', () => {
     const world = fakeWorld();
     expect(await main(['run', '--model', 'nano', '--prefill', '2', '--decode', '3'], world.deps)).toBe(0);
     expect(world.err()).toMatch(/starting 2 P and 3 D with nano on fake \(auto\): [\d.]+ MiB at least/);
+    expect(await main(['run', '--model', 'nano', '--store', '1GiB'], world.deps)).toBe(0);
+    expect(world.err()).toMatch(/starting P and D .*: 1\.\d+ GiB at least, 1 GiB of it for the store/);
     const { engines } = world.clusters[0]!.info;
     expect(engines.map(({ engineId }) => engineId)).toEqual([
       'prefill-0',

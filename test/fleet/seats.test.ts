@@ -248,6 +248,18 @@ test('an engine that joins needs memory for the pool that the file gives its sea
   expect(() => checkRoom(all, joining('decode-1'), nano, free)).toThrow('1 more D of nano do not fit');
 });
 
+test("the store's memory counts too, but not again for an engine that joins", () => {
+  const stored = { ...options({}), store: { bytes: 2 ** 30, eviction: 'lru' } as const };
+  const { total } = leastMemory(options({}), nano);
+  expect(leastMemory(stored, nano).total).toBe(total + 2 ** 30);
+  expect(() => checkMemory(stored, nano, total + 2 ** 30)).not.toThrow();
+  expect(() => checkMemory(stored, nano, total + 2 ** 30 - 1)).toThrow(
+    /nano does not fit: P and D need .*, the store 1 GiB\), .* a smaller --store, fewer KV blocks/,
+  );
+  const [seat] = stored.fleet?.seats ?? seatsOf(stored);
+  expect(() => checkRoom(stored, [seat!], nano, total)).not.toThrow();
+});
+
 test('weights are shared if a copy fits alongside everything else and more than one engine needs them', () => {
   const two = options({});
   const { total } = leastMemory(two, nano);
