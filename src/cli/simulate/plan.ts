@@ -218,24 +218,21 @@ export function checkSimulation(config: RunConfig): void {
   if (config.paths !== null) refuse('--paths', 'kvferry bench compares KV paths');
   // Both imply a store.
   const below = (['storeDir', 'storeUrl'] as const).find((key) => config[key] !== null);
-  if (config.store !== null && config.validate)
-    refuse(
-      switchName(below ?? 'store'),
-      'with --validate: calibrate measures what a store costs; leave one of them out',
-    );
-  if (config.pullPolicy !== 'threshold' && config.validate)
-    refuse('--pull-policy', 'with --validate; leave one of them out');
-  if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
-  if (config.autoscale !== null && config.validate)
-    throw new ConfigError(
-      '--autoscale and --validate are both given: validation compares fleets of fixed size; leave one of them out',
-    );
+  if (config.validate) {
+    const conflict = (option: string, why: string): never => {
+      throw new ConfigError(`${option} and --validate are both given: ${why}leave one of them out`);
+    };
+    if (config.store !== null)
+      conflict(switchName(below ?? 'store'), 'calibrate measures what a store costs; ');
+    if (config.pullPolicy !== 'threshold') conflict('--pull-policy', '');
+    if (config.faults !== null) conflict('--faults', '');
+    if (config.autoscale !== null) conflict('--autoscale', 'validation compares fleets of fixed size; ');
+  }
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
   if (config.trace !== null && (config.inputFile !== null || config.arrivalRate !== null || config.validate))
-    refuse(
-      '--trace',
-      'with a FILE, --arrival-rate or --validate: a trace contains its own requests and times. Give one of them',
+    throw new ConfigError(
+      '--trace is given with a FILE, --arrival-rate or --validate: a trace contains its own requests and times; give one of them',
     );
   if (config.thinkTime > 0 && config.arrivalRate === null && config.trace === null)
     throw new ConfigError('--think-time is given and --arrival-rate is not: give both, or neither');
