@@ -17,9 +17,12 @@ beforeAll(async () => {
   ({ software } = await useAdapter(TEST_ADAPTER));
 });
 
-function environment(change: Partial<ClusterOptions> = {}): CheckEnvironment {
+function environment(
+  change: Partial<ClusterOptions> = {},
+  workload = { model: 'nano', seed: 3 },
+): CheckEnvironment {
   return {
-    config: parseRunConfig({ model: 'nano', seed: 3 }),
+    config: parseRunConfig(workload),
     software,
     backend: {
       architecture: (model) => loadArchitecture(model, null),
@@ -59,8 +62,12 @@ describe('the kernel checks', () => {
 });
 
 describe('the pulled-block checks', () => {
-  it('pass when pulled KV is intact', manyCompilations, async () => {
-    const checks = await pulledBlockChecks(nodePlatform)(environment());
+  // Of tiny's six layers, some value is 2.4e-3 from the oracle's with this seed, by rounding alone.
+  it.each([
+    { model: 'nano', seed: 3 },
+    { model: 'tiny', seed: 1 },
+  ])('pass when pulled KV is intact: $model', manyCompilations, async (workload) => {
+    const checks = await pulledBlockChecks(nodePlatform)(environment({}, workload));
     expect(checks.length).toBe(2);
     for (const check of checks) {
       const { ok, detail } = await run(check);
