@@ -17,11 +17,11 @@ export async function lookupIn(
 ): Promise<Pick<CacheAnswers, 'engines' | 'unanswered'>> {
   const unanswered: string[] = [];
   const engines = await pool.each(async (engine) => {
-    const { engineId, role } = engine;
+    const { engineId, role, combined } = engine;
     const lookUp = () => engine.lookup(tokenIds, cacheSalt);
     const found =
       patienceMs === null ? await lookUp() : await callWithTimeout(engine, lookUp, clock, patienceMs);
-    if (found) return [{ engineId, role, ...found }];
+    if (found) return [{ engineId, role, combined, ...found }];
     unanswered.push(engineId);
     return [];
   });

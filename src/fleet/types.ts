@@ -193,6 +193,8 @@ export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
 export interface EngineLookup extends CacheLookup {
   engineId: string;
   role: EngineRole;
+  /** Whether it serves whole turns. */
+  combined: boolean;
 }
 
 export interface CacheAnswers {

@@ -112,7 +112,7 @@ interface Service {
 }
 
 /** The part of an engine that its port uses. */
-export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role' | 'ended'> {
+export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role' | 'combined' | 'ended'> {
   inspection: Pick<InspectionApi, 'lookup' | 'stats'>;
 }
 

@@ -91,6 +91,11 @@ describe('the command line', () => {
       "kvferry: there is no command 'rn': wanted one of run, serve, bench, replay, sweep, simulate, plan, calibrate, report, trace, verify, doctor, export, store (did you mean run?)",
     ],
     [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
+    // Close to --conversations, which simulate does not take.
+    [
+      ['simulate', '--num-conversations', '5'],
+      'kvferry: there is no option --num-conversations; --help lists them',
+    ],
     [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],
     [['run', '-x'], 'kvferry: there is no option -x; --help lists them'],
     [

@@ -714,7 +714,7 @@ describe('kvferry simulate', () => {
   it.each([
     ['w.json --mode foo', 'leave it out for unidirectional, bidirectional, decode-local'],
     ['w.json --explain-scaling', 'whose report contains every decision that changed something; leave it out'],
-    ['w.json --drain drop', 'give --autoscale NAME too, or leave it out'],
+    ['w.json --drain drop', 'give --autoscale NAME or --faults N too, or leave it out'],
     ['w.json --costs mocker', "there is no cost model 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step in ./bad.json has no parameter'],
@@ -749,7 +749,7 @@ describe('kvferry simulate', () => {
     ['w.json --validate --faults 3', '--faults and --validate are both given: leave one of them out'],
     ['w.json --trace t.jsonl', '--trace is given with a FILE, --arrival-rate or --validate'],
     ['w.json --max-decode 8', '--max-decode has no effect on a fleet of fixed size'],
-    ['w.json --drain drop', '--drain has no effect on a fleet of fixed size'],
+    ['w.json --drain drop', '--drain has no effect where no engine joins or leaves'],
     ['w.json --start-up 2s', '--start-up has no effect where no engine joins'],
     ['w.json --no-offload-prompt-only', '--no-offload-prompt-only has no effect without a store'],
     [

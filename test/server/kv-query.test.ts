@@ -6,7 +6,7 @@ import { appOf, engineService, post, routerService, text } from './ports.ts';
 
 interface Answer {
   prompt_tokens: number;
-  engines: { hit_tokens: number; block_hashes: string[]; held: unknown[] }[];
+  engines: { role: string; hit_tokens: number; block_hashes: string[]; held: unknown[] }[];
   unanswered: string[];
   error: { message: string };
 }
@@ -123,8 +123,9 @@ it("POST /kv/query on the router's port asks all engines, for the conversation i
     queryCache: async ({ encode, ...query }) => {
       asked.push(query);
       const engines = [
-        { engineId: 'prefill-0', role: 'prefill' as const, ...lookup, held: [] },
-        { engineId: 'decode-0', role: 'decode' as const, ...lookup, held },
+        { engineId: 'prefill-0', role: 'prefill' as const, combined: false, ...lookup, held: [] },
+        { engineId: 'decode-0', role: 'decode' as const, combined: false, ...lookup, held },
+        { engineId: 'both-0', role: 'decode' as const, combined: true, ...lookup, held: [] },
       ];
       return { promptTokens: 21, engines, unanswered: ['decode-1'] };
     },
@@ -134,6 +135,7 @@ it("POST /kv/query on the router's port asks all engines, for the conversation i
   const response = await post(app, '/kv/query', { messages, conversation_id: 'c', cache_salt: 's' });
   const { engines, unanswered } = (await response.json()) as Answer;
   expect(unanswered).toEqual(['decode-1']);
+  expect(engines.map(({ role }) => role)).toEqual(['prefill', 'decode', 'both']);
   expect(engines[1]!.held).toEqual([
     { request_id: 'r', direction: 'decode', num_tokens: 20, block_ids: [[7, 8]], expires_at: 5.5 },
   ]);

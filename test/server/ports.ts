@@ -49,6 +49,7 @@ export function engineService(core: () => EngineCore | null): EngineService {
   const engine: ServedEngine = {
     engineId: 'prefill-0',
     role: 'prefill',
+    combined: false,
     get ended() {
       return core() ? null : new EngineDeadError('prefill-0 ended');
     },

@@ -185,7 +185,8 @@ const isRepeatable = (key: string): boolean =>
 
 function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[]): string {
   if (!(key in runConfigSchema.shape)) {
-    const known = ['config', ...runKeys].map(optionName);
+    const takes = runKeys.filter((each) => spec.groups.includes(fieldMeta(each).group));
+    const known = ['config', ...takes].map(optionName);
     const name = key.length === 1 ? `-${key}` : optionName(key);
     throw new ConfigError(`there is no option ${name}${didYouMean(name, known) || '; --help lists them'}`);
   }

@@ -144,11 +144,11 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
     why: 'in a simulation, whose report contains every decision that changed something',
   },
   // Faults scale engines down as well.
-  ofAutoscaler(config, ...(config.faults === null ? [] : OF_DRAINS)),
+  ofAutoscaler(config, ...OF_DRAINS),
   config.autoscale === null &&
     config.faults === null && {
-      keys: ['startUp'],
-      why: 'where no engine joins or is replaced: give --autoscale NAME or --faults N too, or',
+      keys: ['startUp', ...OF_DRAINS],
+      why: 'where no engine joins or leaves: give --autoscale NAME or --faults N too, or',
     },
   ofStore(config.store !== null),
   ofStorePlace(config),

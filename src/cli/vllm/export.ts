@@ -53,6 +53,7 @@ const REASONS: Partial<Record<RunKey, string>> = {
   maxQueue: "vLLM's queue has no limit",
   routing: "vLLM's proxy routes round robin",
   routingConfig: "vLLM's proxy routes round robin",
+  routingModule: "vLLM's proxy routes round robin",
   signalAge: "vLLM's proxy uses no signals",
   modeOfFleet: "vLLM's proxy pairs any P with any D",
   adminPort: "vLLM has its metrics and controls on the engines' ports",

@@ -91,14 +91,18 @@ async function queryEngine(
 ): Promise<CacheAnswers> {
   const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, requestEnded), service);
   const engine = service.engine();
-  const { engineId, role } = engine;
+  const { engineId, role, combined } = engine;
   const lookup = await callWithTimeout(
     engine,
     () => engine.inspection.lookup(tokenIds, cacheSalt),
     systemClock,
   );
   if (!lookup) throw noAnswer(engineId);
-  return { promptTokens: tokenIds.length, engines: [{ engineId, role, ...lookup }], unanswered: [] };
+  return {
+    promptTokens: tokenIds.length,
+    engines: [{ engineId, role, combined, ...lookup }],
+    unanswered: [],
+  };
 }
 
 async function queryRouter(
@@ -115,7 +119,7 @@ async function queryRouter(
 function shown(lookup: EngineLookup) {
   return {
     engine_id: lookup.engineId,
-    role: lookup.role,
+    role: lookup.combined ? 'both' : lookup.role,
     block_size: lookup.blockSize,
     cached_tokens: lookup.cachedTokens,
     hit_tokens: lookup.hitTokens,
