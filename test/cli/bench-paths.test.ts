@@ -140,4 +140,20 @@ describe('kvferry bench --paths', () => {
     expect(world.err()).toMatch(message);
     expect(world.clusters).toHaveLength(0);
   });
+
+  test('refuses a fleet file with links, over which KV would move whatever --link says', async () => {
+    const rolesets = [{ node: 'a', prefill: 1, decode: 1 }];
+    const run = (links: object) =>
+      benchOf(spec)(
+        ['gen.json', '--paths', '--fleet', 'f.json', '--num-clients', '2', '--rounds', '1'],
+        {},
+        {
+          'f.json': JSON.stringify({ rolesets, ...links }),
+        },
+      );
+    expect((await run({})).code).toBe(0);
+    const { code, world } = await run({ sameNode: '20e6,10ms' });
+    expect(code).toBe(2);
+    expect(world.err()).toMatch(/--paths is given, and --fleet sets links of single pairs/);
+  });
 });

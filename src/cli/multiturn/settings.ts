@@ -7,6 +7,7 @@ import { ConfigError } from '../../errors.ts';
 import { turnsOf } from '../../lab/multiturn/clients.ts';
 import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { plural } from '../../measure/format.ts';
+import { modelledLinks } from '../../report/throttled.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
@@ -121,6 +122,10 @@ function checkPaths(config: RunConfig, numLinks: number): void {
     ],
     [config.kvTransferConfig !== null, '--kv-transfer-config sets the connectors: leave one of them out'],
     [routing.length > 1, '--routing names several policies: give one'],
+    [
+      modelledLinks({ link: null, config }) !== null,
+      '--fleet sets links of single pairs, which --link does not change: leave them out of the file',
+    ],
     [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],
     [config.storeDir !== null, '--store-dir keeps KV from one path to the next: leave it out'],
     [config.storeUrl !== null, '--store-url keeps KV from one path to the next: leave it out'],
