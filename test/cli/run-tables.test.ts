@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { plainStyle } from '../../src/cli/output/table.ts';
-import { turnTable } from '../../src/cli/run/run-tables.ts';
+import { modeSentence, turnTable } from '../../src/cli/run/run-tables.ts';
 import type { RoutingReport } from '../../src/measure/schemas/report.ts';
 import { runReport } from '../report/reports.ts';
 
@@ -23,4 +23,17 @@ it('says why a turn pulled nothing, also where one engine served it or the turn 
   expect(remarks({ way: 'alone', prefill: null, load: null })).toContain(
     'pulled nothing: one engine served this turn alone',
   );
+});
+
+it('says of a mode what the engines did, with any connector and fleet', async () => {
+  const { runs, config } = await runReport();
+  const bidirectional = runs.at(-1)!;
+  expect(modeSentence(bidirectional, config)).toContain("P pulls D's KV back");
+  const stored = { ...config, kvTransferConfig: { kv_connector: 'OffloadingConnector', kv_role: 'kv_both' } };
+  expect(modeSentence(bidirectional, stored)).toContain('through the store only');
+  const turns = bidirectional.turns.map((turn) => ({
+    ...turn,
+    routing: { ...decision, way: 'alone' as const },
+  }));
+  expect(modeSentence({ ...bidirectional, turns }, config)).toContain('one engine that does both');
 });

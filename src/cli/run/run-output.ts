@@ -22,7 +22,7 @@ import { clip, clipLines, fillLeft, WIDTH, withoutThreads } from '../output/form
 import { routingLines } from '../output/routing-table.ts';
 import { type Printer, printer } from '../output/table.ts';
 import { turnPicture } from '../output/turn-picture.ts';
-import { legend, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { legend, modeSentence, summaryTable, turnTable } from './run-tables.ts';
 
 const MOST_TURNS_OF_TEXT = 20;
 
@@ -45,7 +45,7 @@ export function printReport(
     );
   print(spokenLines(report, conversations, c));
   for (const run of report.runs) {
-    const title = `${c.bold(run.mode)}: ${MODE_SENTENCES[run.mode]}`;
+    const title = `${c.bold(run.mode)}: ${modeSentence(run, report.config)}`;
     print(['', title]);
     if (run.mode !== 'monolithic' && throttled) say(throttled, c.yellow);
     if (run.mode !== 'monolithic' && isStreamed(report)) print([STREAMED], c.yellow);

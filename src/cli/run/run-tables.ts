@@ -1,7 +1,8 @@
 /** A run's tables: the turns of each mode, and the modes side by side. At most 80 columns. */
 
+import { readsFromPeers } from '../../config/kv-transfer.ts';
 import { formatGbps, formatMb, formatMs, plural } from '../../measure/format.ts';
-import type { RunReport, TurnReport } from '../../measure/schemas/report.ts';
+import type { Report, RunReport, TurnReport } from '../../measure/schemas/report.ts';
 import { left, right } from '../../report/document.ts';
 import { hasStore } from '../../report/verdict.ts';
 import { type Column, packed, type Row, renderTable, type TableStyle } from '../output/table.ts';
@@ -9,12 +10,21 @@ import { type Column, packed, type Row, renderTable, type TableStyle } from '../
 /** Longer runs are cut; the JSON report has all turns. */
 const MOST_TURNS = 40;
 
-export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
+const MODE_SENTENCES: Record<RunReport['mode'], string> = {
   monolithic: 'one engine prefills and generates',
   unidirectional: 'P prefills, D generates; P recomputes what D generated',
   bidirectional: "P pulls D's KV back and prefills the rest, D generates",
   'decode-local': 'P prefills the first turn, D prefills all later turns itself',
 };
+
+/** Who did what in a mode. `config`: the run's settings. */
+export function modeSentence({ mode, turns }: RunReport, config: Report['config']): string {
+  if (mode === 'monolithic' || mode === 'decode-local') return MODE_SENTENCES[mode];
+  if (turns.length > 0 && turns.every(({ routing }) => routing?.way === 'alone'))
+    return 'each turn is served by one engine that does both';
+  if (!readsFromPeers(config)) return 'P prefills, D generates; KV moves through the store only';
+  return MODE_SENTENCES[mode];
+}
 
 /** Explains the tables to first-time readers. */
 export const legend = (stores: boolean): readonly string[] => [
