@@ -2,7 +2,14 @@
 import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
 import { lessonSettings } from '../lessons/list.ts';
-import { defaultSettings, LABELS, type SettingKey, type Settings, settingsSchema } from './settings.ts';
+import {
+  defaultBlocks,
+  defaultSettings,
+  LABELS,
+  type SettingKey,
+  type Settings,
+  settingsSchema,
+} from './settings.ts';
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 
@@ -10,9 +17,16 @@ const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 const ofFleet = ([key, value]: readonly [string, string]): boolean =>
   key.startsWith('fleet.') || (key === 'view' && value === 'fleet');
 
+/** What a hash leaves out: the defaults with its model, and its lesson's settings. */
+function baseOf(lesson: number | null, model: string | null): Settings {
+  const ofLesson = lessonSettings(lesson);
+  const blocks = defaultBlocks(model ?? ofLesson.model ?? defaultSettings.model);
+  return { ...defaultSettings, pBlocks: blocks, dBlocks: blocks, ...ofLesson };
+}
+
 /** '#key=value&…', or '' if all settings are the defaults or the lesson's. `now`: the current hash; its fleet parts stay. */
 export function toHash(settings: Settings, now: string): string {
-  const base: Partial<Settings> = { ...defaultSettings, ...lessonSettings(settings.lesson) };
+  const base = baseOf(settings.lesson, settings.model);
   const changed = keys.filter((key) =>
     key === 'lesson' ? settings.lesson !== null : settings[key] !== base[key],
   );
@@ -25,7 +39,7 @@ export function toHash(settings: Settings, now: string): string {
 export function fromHash(hash: string): { settings: Settings; problems: string[] } {
   const parameters = new URLSearchParams(hash.replace(/^#/, ''));
   const lesson = settingsSchema.shape.lesson.safeParse(parameters.get('lesson'));
-  const base = { ...defaultSettings, ...lessonSettings(lesson.data ?? null) };
+  const base = baseOf(lesson.data ?? null, parameters.get('model'));
   const parts = [...parameters].filter((part) => !ofFleet(part));
   const read = readParts(parts, settingsSchema.shape, base);
   return { settings: read.values as Settings, problems: read.problems };
@@ -63,13 +77,21 @@ export function checkedSettings(now: Settings, change: Partial<Settings>): Setti
   // The others stay as they are: a recording's pools may be larger than those that the page builds.
   if (parsed.success) {
     const changed = Object.keys(change).map((key) => [key, parsed.data[key as SettingKey]]);
-    return { ...now, ...Object.fromEntries(changed) };
+    return { ...now, ...poolsWith(now, change.model), ...Object.fromEntries(changed) };
   }
   const issue = parsed.error.issues[0]!;
   const key = String(issue.path[0] ?? '');
   const label = (LABELS as Partial<Record<string, string>>)[key];
   const name = label ? `“${label}” (${key} in the address)` : key;
   throw new Error(`${name} is '${String(change[key as SettingKey])}': wanted ${issue.message}.`);
+}
+
+/** With another model, pools of the default size get its default. */
+function poolsWith(now: Settings, model: string | undefined): Partial<Settings> {
+  if (model === undefined) return {};
+  const [was, will] = [defaultBlocks(now.model), defaultBlocks(model)];
+  const size = (blocks: number) => (blocks === was ? will : blocks);
+  return { pBlocks: size(now.pBlocks), dBlocks: size(now.dBlocks) };
 }
 
 const wanted = (error: z.ZodError): string => error.issues[0]?.message ?? 'something else';

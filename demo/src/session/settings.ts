@@ -129,3 +129,7 @@ function isLink(text: string | null): boolean {
 }
 
 export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));
+
+/** Blocks of a pool unless it is set. With sliding windows, each of the model's KV cache groups takes blocks for the same tokens. */
+export const defaultBlocks = (model: string): number =>
+  /hybrid|gemma-3/.test(model) ? 256 : defaultSettings.pBlocks;
