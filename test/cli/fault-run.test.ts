@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
-import { faultLines } from '../../src/cli/verify/fault-run.ts';
+import { faultJson, faultLines } from '../../src/cli/verify/fault-run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import type { FaultReport } from '../../src/lab/faults/types.ts';
 import { fakeWorld } from './fake.ts';
@@ -30,6 +30,12 @@ it('every kind of fault has a row, and no line is longer than 80 columns', () =>
     expect(lines.filter((line) => line.startsWith(name))).toHaveLength(1);
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
   expect(lines.at(-1)).toMatch(/^No wrong token/);
+});
+
+it('the JSON names everything in snake_case, as other reports do', () => {
+  const json = faultJson(report);
+  expect(json).toMatchObject({ engines_replaced: 4321, episodes: 33_333 });
+  expect(Object.keys(json).filter((key) => /[A-Z]/.test(key))).toEqual([]);
 });
 
 it('a violation is listed with its faults and the command that reproduces it', () => {

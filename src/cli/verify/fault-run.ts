@@ -77,8 +77,13 @@ export async function verifyFaults(
   const seconds = formatSeconds(now() - begunMs);
   const out = textOutput(config, deps);
   for (const line of faultLines(report, config.adapter, seconds, deps.color)) out.write(`${line}\n`);
-  await writeJson({ kvferry: deps.version, adapter: adapter.name, ...report }, config, deps);
+  await writeJson({ kvferry: deps.version, adapter: adapter.name, ...faultJson(report) }, config, deps);
   return report.ok ? EXIT.good : EXIT.failed;
+}
+
+/** What --json writes, with names as in all reports. */
+export function faultJson({ enginesReplaced, ...report }: FaultReport) {
+  return { ...report, engines_replaced: enginesReplaced };
 }
 
 /** `adapter`: as the user gave it; `seconds`: the formatted duration. */
