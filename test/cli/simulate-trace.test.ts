@@ -91,7 +91,7 @@ describe('kvferry simulate --trace', () => {
   });
 
   it.each([
-    [['t.jsonl', '--arrival-rate', '5'], '--trace has no effect in a simulation'],
+    [['t.jsonl', '--arrival-rate', '5'], '--trace is given with a FILE, --arrival-rate or --validate'],
     [['t.jsonl', '--think-time', '5s'], 'on a mooncake trace, which contains its own arrival times'],
     [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
     [

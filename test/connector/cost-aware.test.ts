@@ -264,7 +264,7 @@ describe('a cost profile', () => {
 
   it('is refused for a different setup, with everything that differs', () => {
     expect(() => checkCostProfile(profile, { ...here, model: 'tiny', link: null }, 'c.json')).toThrow(
-      'c.json was measured with model nano instead of tiny, link 10000000 bytes/s with 40 ms instead of no modelled link',
+      'c.json was measured with model nano instead of tiny, modelled link 10000000 bytes/s with 40 ms instead of none',
     );
     expect(() => checkCostProfile(profile, { ...here, adapter: 'another' }, 'c.json')).toThrow(
       'adapter an adapter instead of another',
