@@ -1,6 +1,6 @@
 /** Begins a lesson: its settings over the page's defaults, and an empty conversation that does not start to play. */
 import { fromHash } from '../session/hash.ts';
-import { defaultSettings } from '../session/settings.ts';
+import { defaultPools, defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
 import { lessonList, lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
@@ -11,8 +11,10 @@ export function settingsOf(lesson: LessonHead, now: Settings): Settings {
   // A lesson may have set its own model, which stays when the lesson is ended.
   const ofLesson = lessonList.some(({ settings }) => settings.model === now.model);
   const model = ofLesson ? defaultSettings.model : now.model;
+  const ofThis = lessonSettings(lesson.number);
   return {
     ...defaultSettings,
+    ...defaultPools(ofThis.model ?? model),
     model,
     weightDtype,
     kvDtype,
@@ -20,7 +22,7 @@ export function settingsOf(lesson: LessonHead, now: Settings): Settings {
     blockSize,
     speed,
     projector,
-    ...lessonSettings(lesson.number),
+    ...ofThis,
   };
 }
 

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
 import { lessonSettings } from '../lessons/list.ts';
 import {
-  defaultBlocks,
+  defaultPools,
   defaultSettings,
   LABELS,
   type SettingKey,
@@ -20,8 +20,8 @@ const ofFleet = ([key, value]: readonly [string, string]): boolean =>
 /** What a hash leaves out: the defaults with its model, and its lesson's settings. */
 function baseOf(lesson: number | null, model: string | null): Settings {
   const ofLesson = lessonSettings(lesson);
-  const blocks = defaultBlocks(model ?? ofLesson.model ?? defaultSettings.model);
-  return { ...defaultSettings, pBlocks: blocks, dBlocks: blocks, ...ofLesson };
+  const pools = defaultPools(model ?? ofLesson.model ?? defaultSettings.model);
+  return { ...defaultSettings, ...pools, ...ofLesson };
 }
 
 /** '#key=value&…', or '' if all settings are the defaults or the lesson's. `now`: the current hash; its fleet parts stay. */
@@ -89,9 +89,11 @@ export function checkedSettings(now: Settings, change: Partial<Settings>): Setti
 /** With another model, pools of the default size get its default. */
 function poolsWith(now: Settings, model: string | undefined): Partial<Settings> {
   if (model === undefined) return {};
-  const [was, will] = [defaultBlocks(now.model), defaultBlocks(model)];
-  const size = (blocks: number) => (blocks === was ? will : blocks);
-  return { pBlocks: size(now.pBlocks), dBlocks: size(now.dBlocks) };
+  const [was, will] = [defaultPools(now.model), defaultPools(model)];
+  return {
+    pBlocks: now.pBlocks === was.pBlocks ? will.pBlocks : now.pBlocks,
+    dBlocks: now.dBlocks === was.dBlocks ? will.dBlocks : now.dBlocks,
+  };
 }
 
 const wanted = (error: z.ZodError): string => error.issues[0]?.message ?? 'something else';

@@ -130,6 +130,8 @@ function isLink(text: string | null): boolean {
 
 export const defaultSettings: Settings = Object.freeze(settingsSchema.parse({}));
 
-/** Blocks of a pool unless it is set. With sliding windows, each of the model's KV cache groups takes blocks for the same tokens. */
-export const defaultBlocks = (model: string): number =>
-  /hybrid|gemma-3/.test(model) ? 256 : defaultSettings.pBlocks;
+/** The pools unless they are set. With sliding windows, each of the model's KV cache groups takes blocks for the same tokens. */
+export function defaultPools(model: string): Pick<Settings, 'pBlocks' | 'dBlocks'> {
+  const numBlocks = /hybrid|gemma-3/.test(model) ? 256 : defaultSettings.pBlocks;
+  return { pBlocks: numBlocks, dBlocks: numBlocks };
+}

@@ -1,5 +1,7 @@
 /** Pools of models whose KV cache groups each take blocks. */
 import { expect, it } from 'vitest';
+import { settingsOf } from '../../../demo/src/lessons/begin.ts';
+import { lessonList } from '../../../demo/src/lessons/list.ts';
 import { checkedSettings, fromHash, toHash } from '../../../demo/src/session/hash.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 
@@ -27,4 +29,12 @@ it('another model changes pools of the default size only', () => {
   expect(hybrid).toMatchObject({ pBlocks: 256, dBlocks: 100 });
   expect(checkedSettings(hybrid, { model: 'recall' })).toMatchObject({ pBlocks: 64, dBlocks: 100 });
   expect(checkedSettings(hybrid, { ttl: 5 })).toMatchObject({ pBlocks: 256, dBlocks: 100 });
+});
+
+it("a lesson gets the pools of its model, or of the user's own", () => {
+  const begun = (number: number, model: string) =>
+    settingsOf(lessonList.find((lesson) => lesson.number === number)!, { ...defaultSettings, model });
+  // Lesson 1 brings a model, lesson 9 does not.
+  expect(begun(1, 'gemma-3-270m')).toMatchObject({ model: 'recall', pBlocks: 64, dBlocks: 64 });
+  expect(begun(9, 'gemma-3-270m')).toMatchObject({ model: 'gemma-3-270m', pBlocks: 256, dBlocks: 256 });
 });
