@@ -324,3 +324,7 @@ export function fieldMeta(key: RunKey): FieldMeta & { group: FieldGroup } {
   const group = groups.find((name) => key in fieldGroups[name])!;
   return { ...(runConfigSchema.shape[key].meta() as unknown as FieldMeta), group };
 }
+
+/** All keys of these groups, with some exceptions. */
+export const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
+  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));

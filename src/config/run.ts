@@ -26,6 +26,7 @@ export {
   changesResults,
   type FieldGroup,
   fieldMeta,
+  keysOf,
   type RunConfig,
   type RunConfigInput,
   type RunKey,

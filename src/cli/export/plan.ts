@@ -2,13 +2,13 @@
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import { routingParts } from '../../config/routing.ts';
-import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
+import { isUnusual, keysOf, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { fleetOf, type Seat } from '../../fleet/seats.ts';
+import { fleetOf } from '../../fleet/seats.ts';
+import { servingRole } from '../../fleet/serving-role.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
 import { readParameters } from '../../router/policies/registry.ts';
-import { keysOf } from '../options/unused-options.ts';
 import {
   carriedOfStore,
   connectorNotes,
@@ -157,14 +157,13 @@ const objectName = (text: string): string =>
 
 function rolesetsOf(config: RunConfig, options: ClusterOptions): Pick<ClusterPlan, 'rolesets' | 'notes'> {
   const { seats, rolesets } = fleetOf(config);
-  const roleOf = (seat: Seat): PlanRole => (seat.combined ? 'both' : seat.role);
   const planned = rolesets.map(({ name, min, max }): PlannedRoleset => {
     const roles: Partial<Record<PlanRole, PlannedRole>> = {};
     for (const role of PLAN_ROLES) {
       const general = role === 'prefill' ? config.pBlocks : config.dBlocks;
       const { enablePrefixCaching } = options[role === 'prefill' ? 'prefill' : 'decode'];
       const engines = seats
-        .filter((seat) => seat.roleset === name && roleOf(seat) === role)
+        .filter((seat) => seat.roleset === name && servingRole(seat) === role)
         .map((seat) => ({
           name: seat.name,
           blocks: seat.own.numBlocks ?? general,

@@ -4,10 +4,10 @@ import { BENCH_MODES } from '../../config/modes.ts';
 import { routingChoices } from '../../config/routing.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { fleetOf } from '../../fleet/seats.ts';
 import { turnsOf } from '../../lab/multiturn/clients.ts';
 import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { plural } from '../../measure/format.ts';
-import { modelledLinks } from '../../report/throttled.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
@@ -123,7 +123,7 @@ function checkPaths(config: RunConfig, numLinks: number): void {
     [config.kvTransferConfig !== null, '--kv-transfer-config sets the connectors: leave one of them out'],
     [routing.length > 1, '--routing names several policies: give one'],
     [
-      modelledLinks({ link: null, config }) !== null,
+      fleetOf(config).links.length > 0,
       '--fleet sets links of single pairs, which --link does not change: leave them out of the file',
     ],
     [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],

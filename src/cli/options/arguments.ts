@@ -8,11 +8,11 @@ import {
   camel,
   type FieldGroup,
   fieldMeta,
+  keysOf,
   optionName,
   type RunConfig,
   type RunKey,
   runConfigSchema,
-  runKeys,
   switchName,
 } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -127,7 +127,7 @@ function describe(specs: readonly CommandSpec[]): CAC {
   const cli = cac('kvferry');
   for (const spec of specs) {
     const command = cli.command(spec.usage, spec.description, { ignoreOptionDefaultValue: true });
-    for (const key of runKeys.filter((key) => spec.groups.includes(fieldMeta(key).group))) {
+    for (const key of keysOf(spec.groups)) {
       command.option(optionSyntax(key), fieldMeta(key).description);
     }
     command.option('--config <FILE>', 'Read settings from a JSON file; options override it.');
@@ -185,8 +185,7 @@ const isRepeatable = (key: string): boolean =>
 
 function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[]): string {
   if (!(key in runConfigSchema.shape)) {
-    const takes = runKeys.filter((each) => spec.groups.includes(fieldMeta(each).group));
-    const known = ['config', ...takes].map(optionName);
+    const known = ['config', ...keysOf(spec.groups)].map(optionName);
     const name = key.length === 1 ? `-${key}` : optionName(key);
     throw new ConfigError(`there is no option ${name}${didYouMean(name, known) || '; --help lists them'}`);
   }
@@ -275,7 +274,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   };
   const sections = new Map<string, (readonly [string, string])[]>();
   for (const group of spec.groups) {
-    const keys = runKeys.filter((key) => fieldMeta(key).group === group && !spec.refuses?.includes(key));
+    const keys = keysOf([group], ...(spec.refuses ?? []));
     const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
     if (group === 'general')
       rows.push(

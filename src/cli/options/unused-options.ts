@@ -2,15 +2,7 @@
  * Options that would have no effect in combination with the others that were given: each is refused by name. Applies to
  * the command line only, because several commands may share a config file.
  */
-import {
-  type FieldGroup,
-  fieldMeta,
-  isUnusual,
-  type RunConfig,
-  type RunKey,
-  runKeys,
-  switchName,
-} from '../../config/run.ts';
+import { isUnusual, keysOf, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 
@@ -35,10 +27,6 @@ export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused
       );
   }
 }
-
-/** All keys of these groups, with some exceptions. */
-export const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
-  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));
 
 /** Settings of the benchmark's clients. An open-loop load has no clients. */
 const OF_CLIENTS: readonly RunKey[] = [

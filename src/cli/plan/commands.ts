@@ -1,6 +1,7 @@
 /** Shell commands that use a planned fleet. */
 import {
   isUnusual,
+  keysOf,
   type RunConfig,
   type RunKey,
   reportedSettings,
@@ -14,7 +15,7 @@ import type { PlanReport, PlanRow } from '../../measure/schemas/plan-report.ts';
 import { countParameters, presetArchitecture, presetNames } from '../../model/architecture/presets.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { divisorForBlocks } from '../../workload/traces/scale.ts';
-import { keysOf, OF_DEVICES } from '../options/unused-options.ts';
+import { OF_DEVICES } from '../options/unused-options.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
 import type { OnEngines, PlanWorkload } from './workload.ts';

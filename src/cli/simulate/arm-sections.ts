@@ -1,11 +1,11 @@
 /** Report sections for one arm: load over time, scaling events, the timeline of one request. */
 
+import { SERVING_ROLES, servingRole } from '../../fleet/serving-role.ts';
 import { formatCount } from '../../measure/format.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/spans/turn-timeline.ts';
 import { left, type Piece, right, type Section } from '../../report/document.ts';
 import { timelineSection } from '../../report/timeline.ts';
-import { SERVING_ROLES, servingRole } from '../../simulate/results/serving-role.ts';
 import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
 import { stayedSentence } from './output.ts';
 

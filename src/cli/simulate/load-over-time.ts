@@ -1,8 +1,9 @@
 /** Engine load over time as chart lines: one per engine for small fleets, else the median and range per role. */
+
+import { SERVING_ROLES, servingRole } from '../../fleet/serving-role.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { median } from '../../measure/statistics.ts';
 import type { CurvePiece, Point } from '../../report/document.ts';
-import { SERVING_ROLES, servingRole } from '../../simulate/results/serving-role.ts';
 
 type Engine = Pick<SimulatedArm['engines'][number], 'engine_id' | 'role' | 'combined' | 'load'>;
 type Slice = Engine['load'][number];

@@ -188,7 +188,7 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
 function storeReason(config: RunConfig): string {
   const { offloading } = connectorsOf(config);
   if (!offloading)
-    return `vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use`;
+    return "vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use";
   const { name } = offloading;
   if (name === 'OffloadingConnector') return `vLLM's ${name} has no such setting`;
   const prefix = name.startsWith('AIBrix') ? 'AIBRIX_KV_CACHE_OL_' : 'LMCACHE_';

@@ -5,6 +5,7 @@
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import { ANSWER_MS, callWithTimeout } from '../../fleet/call-with-timeout.ts';
+import { servingRole } from '../../fleet/serving-role.ts';
 import type { CacheAnswers, EngineLookup } from '../../fleet/types.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageList, plainMessage } from '../generation/bodies.ts';
@@ -119,7 +120,7 @@ async function queryRouter(
 function shown(lookup: EngineLookup) {
   return {
     engine_id: lookup.engineId,
-    role: lookup.combined ? 'both' : lookup.role,
+    role: servingRole(lookup),
     block_size: lookup.blockSize,
     cached_tokens: lookup.cachedTokens,
     hit_tokens: lookup.hitTokens,

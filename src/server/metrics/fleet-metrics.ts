@@ -1,6 +1,7 @@
 /** Metrics of the router's port about routing decisions, engines joining and leaving, and autoscaling. */
 import { routingNames } from '../../config/routing.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
+import { SERVING_ROLES, servingRole } from '../../fleet/serving-role.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import type { AutoscaleDecision } from '../../router/autoscale/loop.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
@@ -41,8 +42,10 @@ export class FleetMetrics {
 
   /** `staying` includes engines that have ended; those are not counted. */
   setEngines(staying: readonly StayingEngine[]): void {
-    const roles = staying.flatMap(({ role, combined, ended }) => (ended ? [] : [combined ? 'both' : role]));
-    for (const role of ENGINE_ROLES) this.#m.engines(role, roles.filter((each) => each === role).length);
+    const roles = staying.flatMap(({ role, combined, ended }) =>
+      ended ? [] : [servingRole({ role, combined })],
+    );
+    for (const role of SERVING_ROLES) this.#m.engines(role, roles.filter((each) => each === role).length);
   }
 
   decided({ roles }: AutoscaleDecision): void {
@@ -71,8 +74,6 @@ export class FleetMetrics {
 }
 
 const ROLES = ['prefill', 'decode'] as const;
-/** Combined engines are counted as 'both'. */
-const ENGINE_ROLES = [...ROLES, 'both'] as const;
 
 function define(kit: MetricKit) {
   return {
@@ -94,7 +95,7 @@ function define(kit: MetricKit) {
       'kvferry:router_stale_signals_total',
       `Candidates at a decision that were busy with a load report older than ${STALE_MS} ms, or had sent no report yet.`,
     ),
-    engines: kit.gauges('kvferry:fleet_engines', 'Engines that can receive turns.', 'role', ENGINE_ROLES),
+    engines: kit.gauges('kvferry:fleet_engines', 'Engines that can receive turns.', 'role', SERVING_ROLES),
     events: kit.counters('kvferry:fleet_events_total', 'Engines that joined, left or ended.', 'event', [
       'joined',
       'left',

@@ -6,6 +6,7 @@ import { statsWithTimeout } from '../../fleet/call-with-timeout.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import { fleetIn } from '../../fleet/options.ts';
 import type { ScaleReport } from '../../fleet/scale-report.ts';
+import { servingRole } from '../../fleet/serving-role.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
@@ -101,7 +102,7 @@ async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: En
   return {
     name,
     engine_id: engineId,
-    role: combined ? 'both' : role,
+    role: servingRole({ role, combined }),
     roleset,
     url: ports.urls[name] ?? null,
     state: cluster.members.isLeaving(engine) ? 'leaving' : ended ? 'ended' : 'serving',

@@ -1,5 +1,6 @@
 /** Sums up the runs of one arm, one for each seed, for a report. */
 import { seatsOf } from '../../fleet/options.ts';
+import { type ServingRole, servingRole } from '../../fleet/serving-role.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import type { SimulatedArm } from '../../measure/schemas/simulation-report.ts';
 import { describeSamples } from '../../measure/statistics.ts';
@@ -8,7 +9,6 @@ import type { StoreOutcome } from '../store.ts';
 import type { TierOutcome } from '../tiers.ts';
 import { tpotOf } from './collector.ts';
 import type { EngineOutcome, RunOutcome } from './outcome.ts';
-import { type ServingRole, servingRole } from './serving-role.ts';
 
 /** Limits that a good request keeps, ms; null: no limit. */
 export interface Slo {
