@@ -190,6 +190,9 @@ export function readsFromPeers({ kvTransferConfig }: Readonly<Record<string, unk
   return config === undefined || namedConnectors(config).nixl !== null;
 }
 
+/** Why nothing is pulled from D otherwise. */
+export const NO_PEERS = 'this connector moves KV through the store only, so P reads nothing from D';
+
 function offloadingOf(single: z.infer<typeof singleSchema>): NonNullable<NamedConnectors['offloading']> {
   const { kv_connector: name, kv_connector_extra_config: given } = single;
   return {

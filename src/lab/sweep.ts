@@ -5,7 +5,8 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
-import type { PullPolicyName } from '../config/kv-transfer.ts';
+import { usesNixl } from '../config/connectors.ts';
+import { NO_PEERS, type PullPolicyName } from '../config/kv-transfer.ts';
 import { cacheGroups, handedOverBlocks } from '../engine/kv-cache-spec.ts';
 import { ConfigError, InternalError, RequestError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
@@ -268,6 +269,8 @@ const NOT_OFFERED =
 
 /** Throws ConfigError if D would offer nothing to P, so that no pull can be measured. */
 export function checkOffered({ connector }: Pick<ClusterOptions, 'connector'>): void {
+  if (!usesNixl(connector))
+    throw new ConfigError(`no pull can be measured with ${connector.name}: ${NO_PEERS}`);
   const { decoderTtlMs } = connector.nixl;
   if (neverOffered(decoderTtlMs))
     throw new ConfigError(

@@ -28,7 +28,7 @@ import {
 import { keyFigures } from './key-figures.ts';
 import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
-import { modelledLinks } from './throttled.ts';
+import { modelledLinks, THROTTLED } from './throttled.ts';
 import { timelineSection } from './timeline.ts';
 import {
   adapterName,
@@ -39,18 +39,16 @@ import {
   STREAMED,
   savings,
   storeUse,
-  throttledIn,
   windowSavings,
 } from './verdict.ts';
 
 export function runParts(report: Report): DocumentParts {
   const { runs } = report;
-  const throttled = throttledIn(report);
   const links = modelledLinks({ link: report.link?.name ?? null, config: report.config });
   const timedOf = timedTurns(runs);
   const timed = runs.map(({ mode }, i) => ({ mode, turns: timedOf[i]! }));
   const conversations = new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id))).size;
-  const labels = [...(throttled ? [throttled] : []), ...(isStreamed(report) ? [STREAMED] : [])];
+  const labels = [...(links ? [`${THROTTLED}: ${links}`] : []), ...(isStreamed(report) ? [STREAMED] : [])];
   return {
     headline: headline(report),
     subtitle: `${report.model.name} on ${adapterName(report)}: ${plural(conversations, 'conversation')}, ${plural(runs[0]?.turns.length ?? 0, 'turn')} in each of ${plural(runs.length, 'mode')}.${links ? ` Modelled link: ${links}.` : ''}`,

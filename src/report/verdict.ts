@@ -1,5 +1,5 @@
 /** A run's verdicts in sentences: what pulling saved, on which adapter, and whether the modes agree. */
-import { readsFromPeers } from '../config/kv-transfer.ts';
+import { NO_PEERS, readsFromPeers } from '../config/kv-transfer.ts';
 import { keepsKv, keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
@@ -33,9 +33,6 @@ export function adapterName({ adapter }: Named): string {
   return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'}${f16})`;
 }
 
-/** Why nothing can be pulled from D with a connector that only knows a store. */
-const NO_PEERS = 'This connector moves KV through the store only, so P reads nothing from D.';
-
 /** What pulling saved; null unless both disaggregated modes ran and had turns after the first. */
 export function savings(report: Report): string | null {
   const { comparison } = report;
@@ -49,10 +46,10 @@ export function savings(report: Report): string | null {
   const saved = comparison.computed_tokens_saved ?? 0;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0)) {
     const { pullPolicy, threshold } = report.config;
-    let how = `Lower --threshold (now ${String(threshold)}) to pull.`;
-    if (pullPolicy === 'cost-aware') how = 'No pull was predicted to be faster.';
+    let how = `lower --threshold (now ${String(threshold)}) to pull`;
+    if (pullPolicy === 'cost-aware') how = 'no pull was predicted to be faster';
     if (!readsFromPeers(report.config)) how = NO_PEERS;
-    return `Nothing was pulled, so bidirectional and unidirectional did the same work. ${how}`;
+    return `Nothing was pulled, so bidirectional and unidirectional did the same work; ${how}.`;
   }
   if (pulledNothingFromD(report))
     return 'Nothing was pulled from D. In both modes P loaded from the store or computed, so bidirectional and unidirectional did the same work.';

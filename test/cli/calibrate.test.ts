@@ -208,6 +208,19 @@ describe('kvferry calibrate', () => {
     expect((await kvferry('sweep --mode unidirectional --ttl 5 --context 32 --rounds 1')).code).toBe(0);
   });
 
+  it('refuses a connector without peers, of which no pull can be measured, as a sweep does', async () => {
+    const json =
+      '{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"cpu_bytes_to_use":1048576}}';
+    for (const command of ['calibrate c.json', 'sweep']) {
+      const { code, world } = await kvferry(`${command} --kv-transfer-config ${json}`);
+      expect([command, code]).toEqual([command, 2]);
+      expect(world.err()).toContain(
+        'no pull can be measured with OffloadingConnector: this connector moves KV through the store',
+      );
+      expect(world.clusters).toHaveLength(0);
+    }
+  });
+
   it('includes the current threshold in the expected regret', async () => {
     const { world } = await kvferry('calibrate --threshold 200 --json all.json');
     const { expected_regret } = JSON.parse(world.files.get('all.json')!);

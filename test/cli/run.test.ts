@@ -403,11 +403,23 @@ test('kvferry run ends its engines silently and exits with 141 if its output is 
   expect(world.err()).toBe(said);
 });
 
+const storeOnly = ['--store', '1MiB', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'];
+
 test.each([
   [['--max-tokens', '5'], '--max-tokens has no effect on a generated conversation'],
   [
     ['--mode', 'unidirectional', '--audit', '20%'],
     '--audit has no effect if nothing is pulled: add bidirectional',
+  ],
+  ...['--threshold 9', '--ttl 60', '--lease 9', '--handover streamed', '--no-token-check', '--audit 20%'].map(
+    (option): [string[], string] => [
+      [...storeOnly, ...option.split(' ')],
+      `${option.split(' ')[0]} has no effect with this --kv-transfer-config, whose connector moves KV through`,
+    ],
+  ),
+  [
+    [...storeOnly, '--pull-policy', 'cost-aware'],
+    '--pull-policy has no effect with this --kv-transfer-config, whose connector moves KV through the store only',
   ],
 ])('kvferry run refuses options that it would not use: %j', async (options, sentence) => {
   const world = fakeWorld();

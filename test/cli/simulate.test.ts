@@ -488,7 +488,7 @@ describe('kvferry simulate', () => {
   });
 
   it('with --warmup-step does not count READs, loads and saves of first turns', async () => {
-    const argv = 'w.json --num-clients 3 --warmup-step --mode unidirectional --threshold 8 --json out.json';
+    const argv = 'w.json --num-clients 3 --warmup-step --mode unidirectional --json out.json';
     const armOf = async (more: string) =>
       parsed((await simulate(`${argv}${more}`, { 'w.json': small })).world.files.get('out.json')).arms[0]!;
     const plain = await armOf('');
@@ -755,6 +755,18 @@ describe('kvferry simulate', () => {
     [
       'w.json --pull-policy cost-aware --threshold 9',
       '--threshold has no effect with --pull-policy cost-aware',
+    ],
+    [
+      'w.json --store 1MiB --kv-transfer-config {"kv_connector":"OffloadingConnector"} --handover streamed',
+      '--handover has no effect with this --kv-transfer-config',
+    ],
+    [
+      'w.json --routing llm-d --routing-config {"prefix-cache":{"imbalance":9}}',
+      '--routing-config has no effect with --routing llm-d: its parameters are for prefix-cache',
+    ],
+    [
+      'w.json --routing random,power-of-two --signal-age 1s',
+      '--signal-age has no effect with --routing random,power-of-two, which',
     ],
     ['w.json --link-sharing fair', '--link-sharing has no effect without a modelled link'],
     ['--trace t.jsonl --experiments eviction', "--experiments has no effect with --trace: set P's cache"],

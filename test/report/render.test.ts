@@ -199,20 +199,20 @@ describe('a rendered report', () => {
 
   test('does not advise a lower threshold if the pull policy is cost-aware', async () => {
     const report = await runReport(undefined, { pullsNothing: true });
-    expect(savings(report)).toContain('Lower --threshold');
+    expect(savings(report)).toContain('; lower --threshold');
     report.config.pullPolicy = 'cost-aware';
-    expect(savings(report)).toMatch(/same work\. No pull was predicted to be faster\.$/);
+    expect(savings(report)).toMatch(/same work; no pull was predicted to be faster\.$/);
   });
 
   test('does not advise a lower threshold, or speak of streaming, if the connector only knows a store', async () => {
     const report = await runReport([...RUN, '--handover', 'streamed'], { pullsNothing: true });
-    expect(savings(report)).toContain('Lower --threshold');
+    expect(savings(report)).toContain('; lower --threshold');
     expect(isStreamed(report)).toBe(true);
     report.config.kvTransferConfig = {
       kv_connector: 'OffloadingConnector',
       kv_connector_extra_config: { cpu_bytes_to_use: 1e6 },
     };
-    expect(savings(report)).toMatch(/same work\. This connector moves KV through the store only/);
+    expect(savings(report)).toMatch(/same work; this connector moves KV through the store only/);
     expect(isStreamed(report)).toBe(false);
   });
 

@@ -8,7 +8,7 @@ import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { linksOf } from '../options/settings.ts';
-import { refuseUnused, unusedByBench } from '../options/unused-options.ts';
+import { refuseUnused, refuseUnusedRouting, unusedByBench } from '../options/unused-options.ts';
 import { textOutput } from '../output/json-option.ts';
 import { prepareOutputs } from '../output/outputs.ts';
 
@@ -69,6 +69,7 @@ async function bench(
   const links = linksOf(lists);
   checkBench(config, links.length);
   refuseUnused(given, unusedByBench(config));
+  await refuseUnusedRouting(given, config);
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;
   const model = remote ? null : (await deps.backend.architecture(config.model)).name;

@@ -14,7 +14,7 @@ import type { Search, Space } from '../../simulate/plan/space.ts';
 import type { CommandContext, ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
-import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../options/unused-options.ts';
+import { NEVER_OF_PLAN, refuseUnused, refuseUnusedRouting, unusedByPlan } from '../options/unused-options.ts';
 import { prepareAssertions } from '../output/assertions.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles } from '../output/outputs.ts';
@@ -107,6 +107,7 @@ async function plan(
   checkPlan(config);
   const stored = storesOf(config, lists).some((bytes) => bytes !== null);
   refuseUnused(given, unusedByPlan(config, stored));
+  await refuseUnusedRouting(given, config);
   await checkFiles(config, deps);
   const judge = prepareAssertions('plan', planReportSchema, config, deps);
   const { groups } = kvOf(config, await deps.backend.architecture(config.model));

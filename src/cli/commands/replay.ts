@@ -15,7 +15,12 @@ import { printBench } from '../multiturn/output.ts';
 import { watchSession } from '../multiturn/watch.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
-import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../options/unused-options.ts';
+import {
+  NEVER_OF_REPLAY,
+  refuseUnused,
+  refuseUnusedRouting,
+  unusedByReplay,
+} from '../options/unused-options.ts';
 import { textOutput } from '../output/json-option.ts';
 import { prepareOutputs } from '../output/outputs.ts';
 import { createProgress } from '../output/progress.ts';
@@ -77,6 +82,7 @@ async function replay(
   const begunMs = deps.now();
   if (settings.trace === null) throw noTrace();
   refuseUnused(given, unusedByReplay(settings));
+  await refuseUnusedRouting(given, settings);
   const architecture = await deps.backend.architecture(settings.model);
   const outputs = await prepareOutputs(settings, 'bench', architecture.name, deps);
   const progress = createProgress(deps);

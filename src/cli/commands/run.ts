@@ -26,7 +26,7 @@ import type { CommandInput, CommandSpec } from '../options/arguments.ts';
 import { preparePullPolicy } from '../options/pull-policy.ts';
 import { wantOneRouting } from '../options/settings.ts';
 import { SHIPPED_NOTES, shippedDefaults } from '../options/shipped-conversation.ts';
-import { refuseUnused, unusedByRun } from '../options/unused-options.ts';
+import { refuseUnused, refuseUnusedRouting, unusedByRun } from '../options/unused-options.ts';
 import { WIDTH, wrap } from '../output/format.ts';
 import { textOutput } from '../output/json-option.ts';
 import { prepareOutputs } from '../output/outputs.ts';
@@ -89,6 +89,7 @@ async function run(
   { given }: CommandInput,
 ): Promise<ExitCode> {
   refuseUnused(given, unusedByRun(config));
+  await refuseUnusedRouting(given, config);
   wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);

@@ -21,7 +21,7 @@ import type { CommandContext, ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import { benchDefaults, checkBench, scaledLike } from '../multiturn/settings.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
-import { refuseUnused, unusedBySimulate } from '../options/unused-options.ts';
+import { refuseUnused, refuseUnusedRouting, unusedBySimulate } from '../options/unused-options.ts';
 import { type Judge, prepareAssertions } from '../output/assertions.ts';
 import { textOutput, writeJson } from '../output/json-option.ts';
 import { checkFiles } from '../output/outputs.ts';
@@ -119,6 +119,7 @@ async function simulate(
   checkBench(config);
   checkSimulation(config);
   refuseUnused(given, unusedBySimulate(config));
+  await refuseUnusedRouting(given, config);
   await checkFiles(config, deps);
   const schema = config.validate ? validationReportSchema : simulationReportSchema;
   const judge = prepareAssertions('simulate', schema, config, deps);

@@ -1,6 +1,6 @@
 /** What `kvferry bench` prints: the workload, each experiment's tables, and verdicts. */
 
-import { readsFromPeers } from '../../config/kv-transfer.ts';
+import { NO_PEERS, readsFromPeers } from '../../config/kv-transfer.ts';
 import { formatMs, formatSeconds, plural } from '../../measure/format.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import {
@@ -185,8 +185,7 @@ function howSure(outcome: Outcome, { low, high }: Ratio, pulls: boolean): string
 
 function howToPull({ config }: BenchReport, { table }: Experiment['modes'][string]): string {
   if (table.input_num_turns?.max === 1) return 'no conversation has a second turn that could pull';
-  if (!readsFromPeers(config))
-    return 'this connector moves KV through the store only, so P reads nothing from D';
+  if (!readsFromPeers(config)) return NO_PEERS;
   return config.pullPolicy === 'cost-aware'
     ? 'the cost-aware policy predicted that pulling is slower here'
     : 'lower --threshold to pull';

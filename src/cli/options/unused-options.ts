@@ -2,6 +2,8 @@
  * Options that would have no effect in combination with the others that were given: each is refused by name. Applies to
  * the command line only, because several commands may share a config file.
  */
+import { readsFromPeers } from '../../config/kv-transfer.ts';
+import { routingNames, routingParts } from '../../config/routing.ts';
 import { isUnusual, keysOf, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
@@ -26,6 +28,31 @@ export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused
         `${switchName(key)} has no effect ${rule.why}${rule.why.endsWith(', or') ? '' : ';'} leave it out`,
       );
   }
+}
+
+/** For commands that route by --routing alone; a server's clients may name any policy. Throws ConfigError. */
+export async function refuseUnusedRouting(
+  given: ReadonlySet<RunKey>,
+  { routing, routingConfig, autoscale }: RunConfig,
+): Promise<void> {
+  const names = routing.flatMap((choice) => routingParts(choice).map(({ name }) => name));
+  const others = Object.keys(routingConfig ?? {});
+  // A file may have parameters for many policies. A name that no policy has is refused where policies are made.
+  const idle =
+    others.length > 0 && !others.some((name) => names.includes(name) || !routingNames().includes(name));
+  const why = `with --routing ${routing.join(',')}`;
+  const rules: (Unused | false)[] = [
+    idle && { keys: ['routingConfig'], why: `${why}: its parameters are for ${others.join(', ')}` },
+  ];
+  if (given.has('signalAge') && autoscale === null) {
+    const { reportsNeeded } = await import('../../router/policies/registry.ts');
+    const needs = routing.map((name) => reportsNeeded({ name }));
+    const seen = needs.some(({ load, cache }) => load || cache);
+    rules.push(
+      !seen && { keys: ['signalAge'], why: `${why}, which looks at neither load nor caches of the engines` },
+    );
+  }
+  refuseUnused(given, rules);
 }
 
 /** Settings of the benchmark's clients. An open-loop load has no clients. */
@@ -90,6 +117,13 @@ const ofCosts = ({ pullPolicy }: RunConfig): Unused | false =>
     why: 'with --pull-policy cost-aware, which decides by predicted costs',
   };
 
+/** Settings of the KV that engines hold for each other and read from each other. */
+const ofPeers = (config: RunConfig): Unused | false =>
+  !readsFromPeers(config) && {
+    keys: ['threshold', 'ttl', 'lease', 'handover', 'tokenCheck', 'audit', 'pullPolicy'],
+    why: 'with this --kv-transfer-config, whose connector moves KV through the store only',
+  };
+
 const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
   const linked = link ?? fleet?.sameNode ?? fleet?.acrossNodes ?? fleet?.links[0] ?? null;
   return (
@@ -140,6 +174,7 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
     },
   ofStore(config.store !== null),
   ofStorePlace(config),
+  ofPeers(config),
   ofCosts(config),
   ofLinks(config),
 ];
@@ -167,6 +202,7 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
   },
   ofStore(stored),
   ofStorePlace(config),
+  ofPeers(config),
   ofLinks(config),
 ];
 
@@ -175,6 +211,7 @@ const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
   // The paths are compared over links of their own.
   config.paths === null && ofStorePlace(config),
+  ofPeers(config),
   ofCosts(config),
 ];
 
