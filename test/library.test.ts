@@ -52,30 +52,34 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-const compile = (options: readonly string[], files = [example]) =>
-  run(path.join(root, 'node_modules', '.bin', 'tsc'), [
-    ...['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, ...files],
-  ]);
+/** `signal`: the test's, which ends its programs if it runs out of time. */
+const compile = (signal: AbortSignal, options: readonly string[], files = [example]) =>
+  run(
+    path.join(root, 'node_modules', '.bin', 'tsc'),
+    ['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, ...files],
+    { signal },
+  );
 
 /** Without browser types, which the library's types must not need. */
-it("the library's types pass a strict compiler, including those they import", async () => {
+it("the library's types pass a strict compiler, including those they import", async ({ signal }) => {
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--noEmit'];
   const here = ['--lib', 'es2022', '--types', 'node'];
-  const told = await compile([...strict, ...here], [example, typed]).catch((error) => error);
+  const told = await compile(signal, [...strict, ...here], [example, typed]).catch((error) => error);
   expect(told.stdout).toBe('');
 });
 
-it('the library example in docs/using.md compiles, runs and prints an answer', async () => {
-  await compile(['--noCheck']);
-  const { stdout } = await run(process.execPath, [example.replace('.mts', '.mjs')]);
+it('the library example in docs/using.md compiles, runs and prints an answer', async ({ signal }) => {
+  await compile(signal, ['--noCheck']);
+  const { stdout } = await run(process.execPath, [example.replace('.mts', '.mjs')], { signal });
   expect(stdout).toMatch(/\S[\s\S]*\n {"?/);
 });
 
-it('starts engines for a program that is not a file, which needs --input-type', async () => {
+it('starts engines for a program that is not a file, which needs --input-type', async ({ signal }) => {
   const program = `import { createCluster } from 'kvferry';
     const cluster = await createCluster({ model: 'nano' });
     console.log(cluster.mode);
     await cluster.close();`;
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
+  const argv = ['--input-type=module', '--eval', program];
+  const { stdout } = await run(process.execPath, argv, { cwd: folder, signal });
   expect(stdout).toBe('bidirectional\n');
 });
