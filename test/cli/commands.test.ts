@@ -16,6 +16,7 @@ import { readSettings } from '../../src/cli/options/settings.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';
+import { verifyReportSchema } from '../../src/measure/schemas/verify-report.ts';
 import { fakeWorld, widest } from './fake.ts';
 
 async function complaint(argv: string[], files: Record<string, string> = {}): Promise<string> {
@@ -400,7 +401,9 @@ describe('kvferry verify', () => {
     ).toBe(0);
     expect(world.out()).toContain('22 checks passed, 0 failed, 0 skipped');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    expect(JSON.parse(world.files.get('v.json') ?? '')).toMatchObject({ ok: true, model: 'nano' });
+    const report = verifyReportSchema.parse(JSON.parse(world.files.get('v.json') ?? ''));
+    expect(report).toMatchObject({ kind: 'verify', ok: true, model: 'nano' });
+    expect(report.checks).toHaveLength(22);
     // Each trial has its own cluster, and every one is closed.
     expect(world.clusters).toHaveLength(19);
     for (const { closed } of world.clusters) expect(closed).toBe(1);

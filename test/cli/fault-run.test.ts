@@ -3,6 +3,7 @@ import { main } from '../../src/cli/app.ts';
 import { faultJson, faultLines } from '../../src/cli/verify/fault-run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import type { FaultReport } from '../../src/lab/faults/types.ts';
+import { faultsReportSchema } from '../../src/measure/schemas/verify-report.ts';
 import { fakeWorld } from './fake.ts';
 
 const turns = { right: 12_345, error: 1234, left: 12_345 };
@@ -32,8 +33,10 @@ it('every kind of fault has a row, and no line is longer than 80 columns', () =>
   expect(lines.at(-1)).toMatch(/^No wrong token/);
 });
 
-it('the JSON names everything in snake_case, as other reports do', () => {
-  const json = faultJson(report);
+it('the JSON says what it is, and names everything in snake_case, as other reports do', () => {
+  const violation = { kind: 'blocks held', detail: '', seed: 12, picks: [2], faults: ['a fault'] } as const;
+  const json = faultJson({ ...report, violations: [violation] }, '1.2.3', 'lavapipe');
+  expect(faultsReportSchema.parse(json)).toEqual(json);
   expect(json).toMatchObject({ engines_replaced: 4321, episodes: 33_333 });
   expect(Object.keys(json).filter((key) => /[A-Z]/.test(key))).toEqual([]);
 });

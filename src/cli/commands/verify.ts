@@ -7,6 +7,7 @@ import { negativeControls } from '../../lab/verify/negative.ts';
 import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
+import type { VerifyReport } from '../../measure/schemas/verify-report.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
 import type { CommandInput, CommandSpec } from '../options/arguments.ts';
@@ -94,8 +95,10 @@ async function verify(
   const failed = verdicts.filter(({ status }) => status === 'failed').length;
   const out = textOutput(config, deps);
   for (const line of lines(verdicts, deps.color)) out.write(`${line}\n`);
-  const report = {
+  const report: VerifyReport = {
     kvferry: deps.version,
+    kind: 'verify',
+    schema_version: 1,
     adapter: adapter.name,
     model: config.model,
     ok: failed === 0,

@@ -7,6 +7,7 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import { DRAIN_MS, runFaults } from '../../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../../lab/faults/types.ts';
 import { formatSeconds, plural } from '../../measure/format.ts';
+import type { FaultsReport } from '../../measure/schemas/verify-report.ts';
 import { left } from '../../report/document.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { warningOfLoss } from '../interrupted.ts';
@@ -77,13 +78,27 @@ export async function verifyFaults(
   const seconds = formatSeconds(now() - begunMs);
   const out = textOutput(config, deps);
   for (const line of faultLines(report, config.adapter, seconds, deps.color)) out.write(`${line}\n`);
-  await writeJson({ kvferry: deps.version, adapter: adapter.name, ...faultJson(report) }, config, deps);
+  await writeJson(faultJson(report, deps.version, adapter.name), config, deps);
   return report.ok ? EXIT.good : EXIT.failed;
 }
 
 /** What --json writes, with names as in all reports. */
-export function faultJson({ enginesReplaced, ...report }: FaultReport) {
-  return { ...report, engines_replaced: enginesReplaced };
+export function faultJson(report: FaultReport, version: string, adapter: string): FaultsReport {
+  const { enginesReplaced, violations, tallies, ...rest } = report;
+  return {
+    kvferry: version,
+    kind: 'verify-faults',
+    schema_version: 1,
+    adapter,
+    ...rest,
+    tallies: [...tallies],
+    violations: violations.map(({ picks, faults, ...violation }) => ({
+      ...violation,
+      picks: picks && [...picks],
+      faults: [...faults],
+    })),
+    engines_replaced: enginesReplaced,
+  };
 }
 
 /** `adapter`: as the user gave it; `seconds`: the formatted duration. */

@@ -29,7 +29,7 @@ export const commandOf = (report: AnyReport): string =>
   report.kind === 'bench' && report.workload.num_clients === 0 ? 'replay' : report.kind;
 
 /** Reports that only the command that writes them renders. */
-const RENDERED_BY_WRITER: readonly string[] = ['simulate', 'plan'];
+const RENDERED_BY_WRITER: readonly string[] = ['simulate', 'plan', 'verify'];
 
 const WANTED = 'wanted a file that --json of kvferry run, bench, replay or sweep wrote';
 
