@@ -39,7 +39,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   const throttled = throttledLabel({ link: target.link, config: report.config });
   return {
     headline: headline(report),
-    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} per round and mode, ${workload.num_clients === 0 ? "sent at the trace's times" : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
+    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} per round and mode, ${workload.num_clients === 0 ? "sent at the trace's times" : plural(workload.num_clients, 'client')}, ${roundsServed(plan, report.modes)}.`,
     incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
     labels: [
       ...(throttled ? [throttled] : []),
@@ -104,18 +104,25 @@ const namesIn = (
   modes: Readonly<Record<string, { label: string }>>,
 ) => ({ reference: labelIn(modes, reference), candidate: labelIn(modes, candidate) });
 
+/** The completed rounds. If there is none, the modes have what was served of the first. */
+export const roundsServed = (
+  { rounds }: { rounds: number },
+  modes: Readonly<Record<string, unknown>>,
+): string =>
+  rounds === 0 && Object.keys(modes).length > 0 ? 'a part of the first round' : plural(rounds, 'round');
+
 /** `kept`: why the modes are not compared; null: they are. */
 function experimentSection(
   experiment: Experiment,
   { target: { kind }, config }: BenchReport,
   kept: string | null,
 ): Section {
-  const { title, comparison, modes, rounds, audit } = experiment;
+  const { title, comparison, modes, audit } = experiment;
   const windows = windowSavings(experiment.windows, config);
   const list = Object.values(modes);
   return {
     title,
-    intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', modes alternating; caches reset and holds drained in between' : "; the server's caches were kept in between"}.`,
+    intro: `${roundsServed(experiment, modes)}${kind === 'cluster' ? ', modes alternating; caches reset and holds drained in between' : "; the server's caches were kept in between"}.`,
     pieces: [
       ...(kept && comparison ? [{ kind: 'text', text: kept } as const] : []),
       ...(comparison && !kept

@@ -262,6 +262,8 @@ describe('kvferry bench --endpoint', () => {
     const { code, report } = await benchIn(world, url);
     expect(code).toBe(130);
     expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
+    expect([report!.plan.rounds, report!.experiments.server!.rounds]).toEqual([0, 0]);
+    expect(world.out().replaceAll('\n', ' ')).toContain('; a part of the first round in ');
     const errors = [{ message: 'the server answered 503: full', count: 1 }];
     expect(report!.modes.server).toMatchObject({ requests: 1, failed_requests: 1, errors });
   });

@@ -237,7 +237,9 @@ describe('kvferry bench', () => {
     const report = benchReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
     expect(report.modes.bidirectional!.requests).toBe(12);
+    expect(report.plan.rounds).toBe(0);
     expect(world.out()).toContain('INCOMPLETE: interrupted');
+    expect(world.out().replaceAll('\n', ' ')).toContain('; a part of the first round in ');
     expect(world.clusters[0]!.closed).toBe(1);
   });
 

@@ -11,6 +11,7 @@ import {
 } from '../../measure/schemas/bench-report.ts';
 import { commandOf } from '../../measure/schemas/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
+import { roundsServed } from '../../report/bench.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { throttledLabel } from '../../report/throttled.ts';
 import { adapterName, isStreamed, keptKvNote, STREAMED, windowSavings } from '../../report/verdict.ts';
@@ -82,7 +83,7 @@ const LEGEND =
 const WHAT_DIFFERS =
   'Unlike in a cluster, one machine computes for P, D and the clients, and KV is copied through shared memory instead of RDMA.';
 
-function workloadLine({ workload, plan }: BenchReport): string {
+function workloadLine({ workload, plan, modes }: BenchReport): string {
   const { source, scale, num_clients, conversations, requests, max_active_conversations } = workload;
   const how =
     num_clients === 0
@@ -91,7 +92,7 @@ function workloadLine({ workload, plan }: BenchReport): string {
   return (
     `Workload: ${source}${scale === '1' ? '' : ` at scale ${scale}`}, ${plural(conversations, 'conversation')}, ` +
     `${plural(requests, 'request')} per round, ${how}; ` +
-    `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
+    `${roundsServed(plan, modes)} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
   );
 }
 

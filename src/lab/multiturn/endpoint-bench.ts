@@ -50,7 +50,7 @@ export async function benchEndpoint(
   watcher: EndpointWatcher,
 ): Promise<BenchReport> {
   const { config, workload, hasTokenizer, begunMs } = bench;
-  const { served, incomplete } = await serveRounds(target, bench, world, watcher);
+  const { served, completed, incomplete } = await serveRounds(target, bench, world, watcher);
   const errors = mergeErrors(served);
   const requests = served.flatMap((each) => each.requests);
   if (requests.length === 0 && errors.size > 0) {
@@ -77,7 +77,7 @@ export async function benchEndpoint(
     prefix_caching: null,
     p_blocks: null,
     d_blocks: null,
-    rounds: served.length,
+    rounds: completed,
     modes: mode ? { [SERVER]: mode } : {},
     comparison: null,
     comparisons: {},
@@ -98,7 +98,7 @@ export async function benchEndpoint(
     plan: {
       budget_ms: budgetMs(config),
       spent_ms: world.now() - begunMs,
-      rounds: served.length,
+      rounds: completed,
       notes: hasTokenizer ? [] : [WORDS_FOR_TOKENS],
     },
     experiments: { [SERVER]: experiment },
@@ -114,7 +114,7 @@ async function serveRounds(
   { config, workload: { conversations }, begunMs, signal }: EndpointBench,
   world: Pick<ServeOptions, 'now' | 'sleep'>,
   watcher: EndpointWatcher,
-): Promise<{ served: ServedRound[]; incomplete: string | null }> {
+): Promise<{ served: ServedRound[]; completed: number; incomplete: string | null }> {
   const { now } = world;
   const options = serveOptions(config, world);
   const rounds = config.rounds ?? 1;
@@ -143,14 +143,15 @@ async function serveRounds(
       served.push(done);
       watcher.roundEnds(round, rounds, done);
     }
-    return { served, incomplete: null };
+    return { served, completed: rounds, incomplete: null };
   } catch (error) {
     if (!signal.aborted && !time.signal.aborted) throw error;
+    const completed = served.length;
     const incomplete = signal.aborted
       ? 'interrupted'
-      : `the budget ended in round ${served.length + 1} of ${rounds}`;
-    if (served.length === 0) served.push({ ...part, runtimeMs: runtimeOf(part.requests) });
-    return { served, incomplete };
+      : `the budget ended in round ${completed + 1} of ${rounds}`;
+    if (completed === 0) served.push({ ...part, runtimeMs: runtimeOf(part.requests) });
+    return { served, completed, incomplete };
   } finally {
     if (timer) clearTimeout(timer);
   }
