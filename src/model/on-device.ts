@@ -62,7 +62,7 @@ const MAX_SUBMIT_MS = 30;
 
 /**
  * Throws ModelError for a shape that no kernel serves, and AdapterError or ConfigError if the adapter is too small,
- * before any weight is loaded. The device is destroyed on failure.
+ * before any weight is on the device. The device is destroyed on failure.
  */
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling' | 'polls'>,
@@ -82,7 +82,10 @@ export async function putOnDevice(
   const groups = options.groups ?? oneGroup(architecture);
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;
-  const instance = await platform.createGpu(driverThreads);
+  const instance = await platform.createGpu(
+    driverThreads,
+    async () => (await weights.makeAhead?.()) ?? false,
+  );
   const open = (bufferBytes: number) =>
     openDevice(platform, instance, { bufferBytes, subgroups, arithmetic });
   const gpu = await open(bufferBytes);

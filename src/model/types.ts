@@ -116,6 +116,8 @@ export interface ModelWeights {
   lmHead(allocate?: Allocate, columns?: Columns): Promise<Matrix | null>;
   finalNorm(): Promise<Float32Array>;
   layer(index: number, allocate?: Allocate): Promise<LayerWeights>;
+  /** Produces a part that engines share, before it is asked for; false: all are begun. Never rejects. */
+  makeAhead?(): Promise<boolean>;
 }
 
 /** A matrix of zeros. */

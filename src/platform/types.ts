@@ -102,9 +102,10 @@ export interface Platform {
   /**
    * The WebGPU entry point. Call it in the thread that will own the device, and keep the result alive as long as its
    * devices. driverThreads: whether a software driver may compute with its own threads; null if all engines have the
-   * same setting.
+   * same setting. `meanwhile`: called again and again while another thread loads the driver; false if there is nothing
+   * to do.
    */
-  createGpu(driverThreads?: boolean | null): Promise<GPU>;
+  createGpu(driverThreads?: boolean | null, meanwhile?: () => Promise<boolean>): Promise<GPU>;
   /** Makes waiting for the device yield the processor. Call it in the thread of a software adapter. */
   easePolling(): void;
   /**

@@ -92,6 +92,29 @@ test('if one engine fails, the others make the remaining shared weights themselv
   expect(other.made).toEqual(['layer 1', 'layer 2', 'layer 3', 'layer 4']);
 });
 
+test('what an engine makes ahead, while it waits for the driver, the other one takes', async () => {
+  const memory = memoryFor(odd, 'f16');
+  const waiting = new Counted(odd, 3, 'f16');
+  const ahead = new SharedWeights(waiting, memory);
+  const parts = odd.numLayers + 2;
+  for (let part = 0; part < parts; part++) expect(await ahead.makeAhead()).toBe(true);
+  expect(await ahead.makeAhead()).toBe(false);
+  const other = new Counted(odd, 3, 'f16');
+  expect(await all(new SharedWeights(other, memory))).toEqual(await all(new SeededWeights(odd, 3, 'f16')));
+  expect(other.made).toEqual([]);
+});
+
+test('a part that fails when made ahead fails again, with its reason, when it is wanted', async () => {
+  const memory = memoryFor(odd, 'f16');
+  const failing = new Counted(odd, 3, 'f16');
+  failing.before = async () => {
+    throw new ModelError('the file is truncated');
+  };
+  const weights = new SharedWeights(failing, memory);
+  expect(await weights.makeAhead()).toBe(true);
+  await expect(weights.embedding()).rejects.toThrow('truncated');
+});
+
 test('engines do not wait for one that has abandoned the shared weights', async () => {
   const memory = memoryFor(odd, 'f16');
   const gone = new Counted(odd, 3, 'f16');

@@ -154,6 +154,13 @@ export class SharedWeights implements ModelWeights {
     return { ...made, ...perhaps } as LayerWeights;
   }
 
+  async makeAhead(): Promise<boolean> {
+    const next = this.#claim(0);
+    // Of a piece that fails, the reason is thrown to who asks for it.
+    if (next !== null) await this.#make(next).catch(() => {});
+    return next !== null;
+  }
+
   /**
    * The piece, copied from shared memory once it is ready. Until then, produces pieces that nobody has begun. null: its
    * producer failed.

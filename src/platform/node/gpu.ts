@@ -17,10 +17,14 @@ export async function loadAddon(): Promise<void> {
 }
 
 /**
- * driverThreads: whether lavapipe computes with its own threads; null: leave its setting unchanged. Throws AdapterError
- * if the addon cannot be loaded.
+ * driverThreads: whether lavapipe computes with its own threads; null: leave its setting unchanged. `meanwhile`: called
+ * again and again while another thread loads the driver; false if there is nothing to do. Throws AdapterError if the addon
+ * cannot be loaded.
  */
-export async function createNodeGpu(driverThreads: boolean | null = null): Promise<GPU> {
+export async function createNodeGpu(
+  driverThreads: boolean | null = null,
+  meanwhile: () => Promise<boolean> = async () => false,
+): Promise<GPU> {
   if (instance) return instance;
   const { create, globals } = await import('webgpu').catch((error) => {
     // Further lines name the modules that required it.
@@ -37,7 +41,7 @@ export async function createNodeGpu(driverThreads: boolean | null = null): Promi
   const options = ['disable-dawn-features=timestamp_quantization,lazy_clear_resource_on_first_use'];
   const made = create(adapter ? [...options, `adapter=${adapter}`] : options);
   instance = made;
-  if (driverThreads !== null) await inTurn(() => lookForAdapters(made, driverThreads));
+  if (driverThreads !== null) await inTurn(() => lookForAdapters(made, driverThreads), meanwhile);
   return instance;
 }
 
@@ -53,11 +57,11 @@ async function lookForAdapters(gpu: GPU, driverThreads: boolean): Promise<void> 
 }
 
 /** All threads share one environment, so threads that may change it take turns. */
-async function inTurn(action: () => Promise<void>): Promise<void> {
+async function inTurn(action: () => Promise<void>, meanwhile: () => Promise<boolean>): Promise<void> {
   const { driverTurn = null } = (workerData ?? {}) as { driverTurn?: SharedArrayBuffer };
   const taken = driverTurn && new Int32Array(driverTurn);
   while (taken && Atomics.compareExchange(taken, 0, 0, 1) !== 0)
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    if (!(await meanwhile())) await new Promise((resolve) => setTimeout(resolve, 1));
   try {
     await action();
   } finally {
