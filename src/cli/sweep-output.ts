@@ -13,7 +13,7 @@ import {
 } from '../measure/schemas/sweep-report.ts';
 import { left, right } from '../report/document.ts';
 import { THROTTLED } from '../report/throttled.ts';
-import { adapterName } from '../report/verdict.ts';
+import { adapterName, isStreamed, STREAMED } from '../report/verdict.ts';
 import { fill, fillLeft, WIDTH, wrap } from './output/format.ts';
 import { type Column, renderTable, type TableStyle } from './output/table.ts';
 
@@ -23,6 +23,7 @@ export function sweepLines(report: SweepReport, style: TableStyle): string[] {
       `The same turn served both ways: P pulls the KV of the given number of tokens from D, or recomputes it; then come ${plural(report.new_tokens, 'new token')}, the handover and the first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; alone: on one engine. ${report.model.name} on ${adapterName(report)}.`,
       WIDTH,
     ),
+    ...(isStreamed(report) ? [STREAMED] : []),
     ...report.series.flatMap((series) => ['', ...seriesLines(series, report.rounds, style)]),
     ...(report.complete ? [] : ['', 'INCOMPLETE: interrupted; these are the results until then.']),
   ];

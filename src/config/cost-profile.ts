@@ -39,6 +39,7 @@ export const costProfileSchema = z.strictObject({
     .strictObject({ name: z.string(), bytes_per_second: z.number().positive(), latency_ms: ms })
     .nullable()
     .describe('The modelled link; null when transfers ran as fast as the machine copies.'),
+  handover: z.literal('streamed').optional().describe("kvferry's own handover; absent: vLLM's."),
   block_size: z.number().int().positive().describe('Tokens a block.'),
   block_bytes: z.number().int().positive().describe('Bytes per block, the same for every KV cache group.'),
   kv_cache_groups: z

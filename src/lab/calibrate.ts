@@ -62,6 +62,7 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
       bytes_per_second: here.link.bytesPerSecond,
       latency_ms: here.link.latencyMs,
     },
+    ...(cluster.settings.handover === 'streamed' && { handover: 'streamed' as const }),
     layout: cluster.settings.layout,
     ...costs,
     ...(storeCosts && { store: storeCosts }),

@@ -31,7 +31,7 @@ import {
   under,
 } from './document.ts';
 import { THROTTLED } from './throttled.ts';
-import { adapterName } from './verdict.ts';
+import { adapterName, isStreamed, STREAMED } from './verdict.ts';
 
 export function sweepParts(report: SweepReport): DocumentParts {
   const { series, model, rounds } = report;
@@ -40,7 +40,7 @@ export function sweepParts(report: SweepReport): DocumentParts {
     headline: headline(report),
     subtitle: `${model.name} on ${adapterName(report)}: ${plural(series[0]?.points.length ?? 0, 'context length')}, ${plural(rounds, 'round')}, pulling and recomputing in alternation.`,
     incomplete: report.complete ? null : 'interrupted',
-    labels: links.map((name) => `${THROTTLED}: ${name}`),
+    labels: [...links.map((name) => `${THROTTLED}: ${name}`), ...(isStreamed(report) ? [STREAMED] : [])],
     sections: series.map(seriesSection),
     facts: {
       kind: 'facts',

@@ -274,6 +274,14 @@ describe('kvferry run with a policy and audits', () => {
     expect((await kvferry(`${use} --link 10e6,40ms`, world)).code).toBe(0);
   });
 
+  it('says that a streamed handover is part of what it measured', async () => {
+    const world = fakeWorld();
+    await kvferry('calibrate c.json --handover streamed --markdown c.md', world);
+    for (const text of [world.out().replaceAll('\n', ' '), world.files.get('c.md')!])
+      expect(text).toContain("streamed handover (kvferry's own)");
+    expect(costProfileSchema.parse(JSON.parse(world.files.get('c.json')!)).handover).toBe('streamed');
+  });
+
   it('accepts a profile of this machine', async () => {
     const world = await withProfile();
     const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);

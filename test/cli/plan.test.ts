@@ -53,6 +53,16 @@ describe('kvferry plan', () => {
     expect(tried({ trace: 't.jsonl', traceScale: '1/32' })).toBe('2,32');
   });
 
+  it('names modelled links and a streamed handover', async () => {
+    const argv = `plan ${small} --slo-ttft 9s --rate 1 --max-engines 2 --json out.json --markdown out.md`;
+    const { world } = await kvferry(`${argv} --link 1gbe --handover streamed`);
+    for (const text of [world.out(), world.files.get('out.md')!]) {
+      expect(text).toContain('Modelled links: 1gbe.');
+      expect(text).toContain("streamed handover (kvferry's own)");
+    }
+    expect(parsed(world.files.get('out.json'))).toMatchObject({ links: '1gbe', handover: 'streamed' });
+  });
+
   it('finds a fleet, states its certainty and cost model, and writes the same bytes for a seed', async () => {
     const argv = `plan ${small} --slo-ttft 300ms --slo-tpot 50ms --rate 28 --json out.json --html page.html --markdown page.md --fleet-out it's.json`;
     const { code, world } = await kvferry(argv);

@@ -49,6 +49,22 @@ describe('kvferry simulate', () => {
     },
   );
 
+  it('names modelled links and a streamed handover, and only where there are any', async () => {
+    const fleet = { rolesets: [{ node: 'a', prefill: 1, decode: 2 }], sameNode: '10e6,1ms' };
+    const files = { 'w.json': small, 'fleet.json': JSON.stringify(fleet) };
+    const argv = 'w.json --mode bidirectional --json out.json --markdown out.md';
+    const places = '10e6,1ms within a node';
+    const { world } = await simulate(`${argv} --fleet fleet.json --handover streamed`, files);
+    for (const text of [world.out(), world.files.get('out.md')!]) {
+      expect(text.replaceAll('\n', ' ')).toContain(`Modelled links: ${places}.`);
+      expect(text).toContain("streamed handover (kvferry's own)");
+    }
+    expect(parsed(world.files.get('out.json'))).toMatchObject({ links: places, handover: 'streamed' });
+    const { world: plain } = await simulate(argv, files);
+    expect(plain.out()).not.toMatch(/Modelled links|streamed/);
+    expect(parsed(plain.files.get('out.json'))).not.toHaveProperty('links');
+  });
+
   it("takes a prompt in the steps of the engines that published times come from: Dynamo's mocker has 8192 rows", async () => {
     const one = generator({ conversations: 1, turns: 2, prefix: 0, input: 6000, output: 2 });
     const ttftOf = async (argv: string) => {

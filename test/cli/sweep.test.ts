@@ -168,6 +168,12 @@ describe('kvferry sweep', () => {
     expect(world.clusters).toHaveLength(0);
   });
 
+  it('says that the handover is streamed', async () => {
+    const { world } = await sweep('--context 16,64 --rounds 2 --handover streamed --markdown out.md');
+    for (const text of [world.out(), world.files.get('out.md')!])
+      expect(text).toContain("streamed handover (kvferry's own)");
+  });
+
   it('writes what it has if it is interrupted, and exits with 130', async () => {
     const world = fakeWorld();
     const start = world.deps.backend.startCluster;

@@ -67,6 +67,7 @@ describe('what --validate --json writes', () => {
     const measured = {
       file: simulationCostsSchema.parse(step),
       points: 3,
+      link: null,
       spread: { median: 0.01, worst: { what: '1 decode at 24 on D', spread: 0.2 } },
       worst: { what: 'prefill of 384 on P', error: -0.1 },
     };

@@ -4,6 +4,7 @@ import type { Cluster } from '../../src/fleet/types.ts';
 import { fitted, type Point } from '../../src/simulate/costs/fit-measured.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { decodeShape, prefillSteps } from '../../src/simulate/costs/shapes.ts';
+import { type LinkSpec, parseLink } from '../../src/transport/link.ts';
 
 const TILE = 32;
 const BATCH = 256;
@@ -24,7 +25,7 @@ function machineMs(tokens: number): number {
 
 const cluster = {
   info: { model: { name: 'tiny' }, adapter: { name: 'lavapipe' }, startMs: 1 },
-  settings: { model: 'tiny', maxNumBatchedTokens: BATCH },
+  settings: { model: 'tiny', maxNumBatchedTokens: BATCH, link: null, prefill: {}, decode: {} },
   engines: [],
 } as unknown as Cluster;
 
@@ -50,6 +51,7 @@ function stepsOf(
   prompts: readonly number[],
   more: readonly Point[] = [],
   { firstMs = 8, ...others }: { firstMs?: number; [key: string]: unknown } = {},
+  measured = cluster,
 ) {
   const decodes: Point = {
     what: '1 decode',
@@ -67,8 +69,16 @@ function stepsOf(
     handovers: [8, 16, 32].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
     ...others,
   };
-  return fitted(cluster, [...prompts.map(prompt), decodes, ...more], measurements);
+  return fitted(measured, [...prompts.map(prompt), decodes, ...more], measurements);
 }
+
+it('says so if READs were measured over a modelled link', () => {
+  const over = (link: LinkSpec | null) => ({ ...cluster, settings: { ...cluster.settings, link } });
+  expect(stepsOf([8, 16, 32]).file.about).not.toContain('link');
+  const { file, link } = stepsOf([8, 16, 32], [], {}, over(parseLink('1gbe')) as Cluster);
+  expect(file.about).toContain('READs over 1gbe, a modelled link');
+  expect(link).toBe('1gbe');
+});
 
 describe('fitted decode steps', () => {
   const point = (decodes: number, context: number, ms: readonly number[]): Point => ({

@@ -14,6 +14,7 @@ import {
 } from '../../measure/format.ts';
 import { left, right, type Verdict } from '../../report/document.ts';
 import { THROTTLED } from '../../report/throttled.ts';
+import { STREAMED } from '../../report/verdict.ts';
 import { sumOf } from '../../sum.ts';
 import { fill, WIDTH, wrap } from '../output/format.ts';
 import { renderTable, type TableStyle } from '../output/table.ts';
@@ -43,8 +44,8 @@ export function calibrationLines(
   ];
 }
 
-export const measuredOn = ({ model, adapter, link, block_size, fit }: CostProfile): string =>
-  `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`;
+export const measuredOn = ({ model, adapter, link, handover, block_size, fit }: CostProfile): string =>
+  `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}${handover ? `, ${STREAMED}` : ''}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`;
 
 /** The fitted costs, as names and texts. */
 export function costRows(profile: CostProfile): [string, string][] {

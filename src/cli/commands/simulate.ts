@@ -31,7 +31,7 @@ import { printAgainst, readMeasured } from '../simulate/against.ts';
 import { simulationDocument } from '../simulate/document.ts';
 import { MODELLED_NOTES } from '../simulate/help-notes.ts';
 import { runJobs } from '../simulate/jobs.ts';
-import { printSimulation } from '../simulate/output.ts';
+import { movingOf, printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
 import { prepareSimulation } from '../simulate/prepared.ts';
 import { followTurns } from '../simulate/traced.ts';
@@ -155,6 +155,7 @@ async function simulate(
     costs: { name: costs.name, source: costs.source, about: costs.about },
     starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
     store_times: planned.options.store ? storeTimes(planned.options.store, costs) : null,
+    ...movingOf(config),
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,

@@ -11,7 +11,7 @@ import {
   type Section,
   under,
 } from '../../report/document.ts';
-import { timesOf } from '../simulate/output.ts';
+import { movingLines, timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
 import {
   answerOf,
@@ -36,6 +36,7 @@ export function planDocument(report: PlanReport): ReportDocument {
       { tone: chosen ? 'good' : 'bad', text: answerOf(report) },
       ...certaintyOf(report).map((text) => ({ tone: 'plain' as const, text })),
       { tone: 'plain', text: `${timesOf(report)}. No model ran.` },
+      ...movingLines(report).map((text) => ({ tone: 'plain' as const, text })),
       ...report.notes.map((text) => ({ tone: 'plain' as const, text })),
     ],
     sections: [

@@ -6,7 +6,7 @@ import { left, right } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
 import { clip, commandLines } from '../output/format.ts';
 import { packed, printer, renderTable, type TableStyle } from '../output/table.ts';
-import { timesOf } from '../simulate/output.ts';
+import { movingLines, timesOf } from '../simulate/output.ts';
 import { modelNote } from './commands.ts';
 import {
   answerOf,
@@ -25,6 +25,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   print(['']);
   say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
   say(`${timesOf(report)}. No model ran.`, c.yellow);
+  for (const line of movingLines(report)) say(line, c.yellow);
   say(
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, its own rate ${formatRate(workload.own_rate)} requests per second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );

@@ -10,6 +10,7 @@ import type { Goodput } from '../../simulate/plan/goodput.ts';
 import type { Round } from '../../simulate/plan/halving.ts';
 import type { Outcome } from '../../simulate/plan/outcome.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
+import { movingOf } from '../simulate/output.ts';
 import type { PlanWorkload } from './workload.ts';
 
 /** The report fields that the search fills in. */
@@ -42,6 +43,7 @@ export function planHead(
     schema_version: 1,
     simulated: true,
     costs: { name: costs.name, source: costs.source, about: costs.about },
+    ...movingOf(config),
     model: config.model,
     workload: {
       ...{ source, scale, requests: load.requests, sample: samples.at(-1)! },

@@ -20,6 +20,7 @@ import {
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
 import {
+  movingLines,
   rateIn,
   tierTimesLine,
   timesOf,
@@ -42,6 +43,7 @@ export function simulationDocument(
     subtitle: `KV of ${report.model}; ${workloadOf(report)}; ${workload.asked}`,
     verdicts: [
       { tone: 'plain', text: `Simulated. ${timesOf(report)}` },
+      ...movingLines(report).map((text) => ({ tone: 'plain' as const, text })),
       ...arms.map((arm) => ({
         tone: verdictTone(arm, workload),
         text: `${arm.label}: ${verdictLine(arm, workload)}`,

@@ -1,8 +1,11 @@
 /** What `kvferry simulate` prints: the arms side by side, engine load, and whether each fleet keeps up. */
+import type { RunConfig } from '../../config/run.ts';
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../../measure/format.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/schemas/simulation-report.ts';
 import { right } from '../../report/document.ts';
+import { modelledLinks } from '../../report/throttled.ts';
+import { isStreamed, STREAMED } from '../../report/verdict.ts';
 import { sum } from '../../sum.ts';
 import type { Output } from '../deps.ts';
 import { goodLegend } from '../output/format.ts';
@@ -17,6 +20,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   print(['']);
   say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
   say(`${timesOf(report)}. No model ran.`, c.yellow);
+  for (const line of movingLines(report)) say(line, c.yellow);
   if (report.store_times?.assumed)
     say('The cost model has no store times: loads and saves are assumed to take as long as READs.', c.yellow);
   for (const tier of report.store_times?.tiers ?? []) say(tierTimesLine(tier), c.yellow);
@@ -72,6 +76,19 @@ export const workloadOf = ({
 /** The cost model's name and origin. */
 export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
   `Cost model (${source}): ${name}${about ? `, ${about}` : ''}`;
+
+/** What of the settings the report says besides its cost model, because KV arrives later or earlier by it. */
+export function movingOf(config: RunConfig): Pick<SimulationReport, 'links' | 'handover'> {
+  const links = modelledLinks({ link: config.link, config });
+  return { ...(links !== null && { links }), ...(isStreamed({ config }) && { handover: 'streamed' }) };
+}
+
+export const movingLines = ({ links, handover }: ReturnType<typeof movingOf>): string[] => [
+  ...(links === undefined
+    ? []
+    : [`Modelled links: ${links}. A READ takes what its link or the cost model says, whichever is longer.`]),
+  ...(handover === undefined ? [] : [STREAMED]),
+];
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 

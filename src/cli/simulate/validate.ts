@@ -98,7 +98,7 @@ const LEAST_RUNS = 5;
 const JUDGEABLE = 0.2;
 
 export function printMeasured(
-  { points, spread, worst, file }: MeasuredCosts,
+  { points, spread, worst, file, link }: MeasuredCosts,
   out: Output,
   color: boolean,
 ): void {
@@ -113,7 +113,7 @@ export function printMeasured(
   const steps = (each: typeof step): string =>
     `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms with 1, 2, … decoding requests`;
   say(
-    `Measured here: a step takes ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ takes ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} per MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while other engines compute` : ''}${read.from_steps_ms > 0 ? `; it slows concurrent steps by ${formatMs(read.from_steps_ms)} ms${read.pull_from_steps_ms === null ? '' : `, by ${formatMs(read.pull_from_steps_ms)} when P pulls`}` : ''}.`,
+    `Measured here: a step takes ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ${link === null ? '' : ` over ${link} (a modelled link)`} takes ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} per MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while other engines compute` : ''}${read.from_steps_ms > 0 ? `; it slows concurrent steps by ${formatMs(read.from_steps_ms)} ms${read.pull_from_steps_ms === null ? '' : `, by ${formatMs(read.pull_from_steps_ms)} when P pulls`}` : ''}.`,
   );
   for (const sentence of speeds === null ? [] : sentencesOf(speeds)) say(sentence);
   say(

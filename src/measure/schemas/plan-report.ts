@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { PLACEMENTS } from '../../config/fleet-schema.ts';
 import { MODES } from '../../config/modes.ts';
-import { simulationReportSchema, VERDICTS } from './simulation-report.ts';
+import { movingSchema, simulationReportSchema, VERDICTS } from './simulation-report.ts';
 
 const count = z.number().int().nonnegative();
 const share = z.number().min(0).max(1);
@@ -69,6 +69,7 @@ export const planReportSchema = z.strictObject({
   schema_version: z.literal(1),
   simulated: z.literal(true).describe('No engine ran: times come from a model.'),
   costs: simulationReportSchema.shape.costs,
+  ...movingSchema.shape,
   model: z.string(),
   workload: z.strictObject({
     source: z.string(),

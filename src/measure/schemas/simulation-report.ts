@@ -250,6 +250,15 @@ const againstSchema = z.strictObject({
   ),
 });
 
+/** What else than the cost model decides when KV arrives. */
+export const movingSchema = z.strictObject({
+  links: z
+    .string()
+    .optional()
+    .describe('Modelled links (--link, or of the fleet file) by name and place; absent: none.'),
+  handover: z.literal('streamed').optional().describe("kvferry's own handover; absent: vLLM's."),
+});
+
 export const simulationReportSchema = z.strictObject({
   kvferry: z.string().describe("The program's version."),
   kind: z.literal('simulate'),
@@ -281,6 +290,7 @@ export const simulationReportSchema = z.strictObject({
     })
     .nullable()
     .describe('Times of the store; null: no store.'),
+  ...movingSchema.shape,
   model: z.string(),
   fleet: z.string(),
   block_bytes: count,

@@ -2,6 +2,7 @@
 
 import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
+import { linkOfPairs } from '../../fleet/options.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
@@ -15,6 +16,8 @@ import type { StepShape } from './types.ts';
 
 export interface MeasuredCosts {
   file: SimulationCostsFile;
+  /** The modelled link that READs were measured over, by name; null: none. */
+  link: string | null;
   points: number;
   /**
    * Width of the middle half of a point's repeats, as a share of the point's time: the median over all points, and the
@@ -87,12 +90,13 @@ export function fitted(
   const contention = readContention((bytes) => fixedMs + msPerByte * bytes, overlappingReads, {
     ...{ rowMs: twoMs - oneMs, decodes: overlappingReads.decodes.length },
   });
+  const link = linkOfPairs(settings)?.name ?? null;
   const file: SimulationCostsFile = {
     kvferry_simulation_costs: 1,
     name: `${info.model.name} on ${info.adapter.name}`,
     source: 'measured',
     model: settings.model,
-    about: `${points.length + handovers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
+    about: `${points.length + handovers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step${link === null ? '' : `; READs over ${link}, a modelled link`}`,
     max_num_batched_tokens: settings.maxNumBatchedTokens,
     step,
     decode_step: decodeStep,
@@ -120,6 +124,7 @@ export function fitted(
   const errors = errorsOf(file, points);
   return {
     file,
+    link,
     points: points.length + handovers.length,
     spread: spreadOf(points),
     worst: errors.reduce((worst, point) => (Math.abs(point.error) > Math.abs(worst.error) ? point : worst)),
