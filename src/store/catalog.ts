@@ -47,14 +47,16 @@ export class BlockCatalog {
   readonly #deps: CatalogDeps;
   #policy: EvictionPolicy;
   readonly #blocks = new Map<StoreKey, Block>();
-  readonly #free: number[];
+  /** Slots that were used and are free again. */
+  readonly #free: number[] = [];
+  /** Slots from this one on were never used. A list of them would take memory and time where nothing is stored. */
+  #unused = 0;
   /** Blocks still arriving that are already hot: reported when they have arrived. */
   readonly #hotComing = new Set<StoreKey>();
 
   constructor(deps: CatalogDeps) {
     this.slots = deps.slots;
     this.#deps = deps;
-    this.#free = Array.from({ length: deps.slots }, (_, i) => deps.slots - 1 - i);
     this.#policy = this.#newPolicy();
   }
 
@@ -155,8 +157,8 @@ export class BlockCatalog {
       this.counters.refused++;
       return null;
     }
-    const slot = this.#free.pop();
-    invariant(slot !== undefined, () => 'the eviction policy accepted more keys than there are slots');
+    const slot = this.#free.pop() ?? this.#unused++;
+    invariant(slot < this.slots, () => 'the eviction policy accepted more keys than there are slots');
     this.#blocks.set(key, { slot, parent, ready: false, readers: 0 });
     return slot;
   }
@@ -185,8 +187,8 @@ export class BlockCatalog {
   checkIntegrity(): void {
     const slots = [...this.#free, ...[...this.#blocks.values()].map(({ slot }) => slot)];
     invariant(
-      slots.length === this.slots && new Set(slots).size === slots.length,
-      () => `${slots.length} slots are accounted for, not ${this.slots}`,
+      slots.length === this.#unused && new Set(slots).size === slots.length,
+      () => `${slots.length} slots are accounted for, not ${this.#unused}`,
     );
     const kept = [...this.#policy.keys()];
     invariant(

@@ -24,6 +24,16 @@ describe('a catalog of blocks', () => {
     expect(catalog.counters).toMatchObject({ lookups: 8, hits: 6, stored: 4 });
   });
 
+  test.each(EVICTIONS)('takes no memory for slots that were never used, with %s', (eviction) => {
+    // More than an array can have.
+    const catalog = new BlockCatalog({ slots: 2 ** 40, eviction });
+    stored(catalog, 'a', 'b');
+    catalog.clear();
+    stored(catalog, 'c', 'd', 'e');
+    expect(['c', 'd', 'e'].map((key) => catalog.slotOf(key)).toSorted()).toEqual([0, 1, 2]);
+    catalog.checkIntegrity();
+  });
+
   test('reuses the slot of a block that did not arrive', () => {
     const catalog = new BlockCatalog({ slots: 1, eviction: 'lru' });
     catalog.prepareStore('a');
