@@ -500,6 +500,11 @@ describe('limits of exports', () => {
       ['--store-dir', '/kv', '--kv-transfer-config', '{"kv_connector":"OffloadingConnector"}'],
       'The engines share only the folder /kv: give them the same file system there',
     ],
+    ...['aibrix', 'llm-d', 'dynamo'].map((target): [string, string[], string] => [
+      target,
+      ['--kv-transfer-config', '{"kv_connector":"AIBrixOffloadingConnector"}'],
+      'from the environment: set AIBRIX_KV_CACHE_OL_* for each engine',
+    ]),
     ['sglang', ['--temperature', '0.5'], 'while kvferry uses {"temperature":0.5,"top_p":1,"top_k":0}'],
     [
       'vllm',

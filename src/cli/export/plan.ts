@@ -9,9 +9,9 @@ import { servingRole } from '../../fleet/serving-role.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/architecture/presets.ts';
 import { readParameters } from '../../router/policies/registry.ts';
+import { connectorNotes } from '../vllm/connector-notes.ts';
 import {
   carriedOfStore,
-  connectorNotes,
   samplingOf,
   servedNames,
   sharedOptions,

@@ -6,12 +6,7 @@ import {
   offloadingExtraSchema,
   TIERING,
 } from '../../config/kv-connectors.ts';
-import {
-  type KvTransferConfig,
-  kvTransferConfigSchema,
-  type NamedConnectors,
-  namedConnectors,
-} from '../../config/kv-transfer.ts';
+import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig, RunKey } from '../../config/run.ts';
 import { namesIn } from '../../config/serve-schema.ts';
@@ -257,7 +252,7 @@ const AIBRIX_MODULES = {
 };
 
 /** The folder below the store as vLLM's tier of type fs; null if there is none, or where vLLM refuses tiers. */
-function tiering(
+export function tiering(
   { storeDir }: RunConfig,
   { store_threshold, secondary_tiers }: OffloadingExtra,
 ): object | null {
@@ -272,35 +267,6 @@ const hasEviction = ({ storeEviction }: RunConfig): boolean =>
 
 export const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
   namedConnectors(kvTransferConfigSchema.parse(kvTransferConfig ?? {}));
-
-/** Notes about what --kv-transfer-config cannot express, or means otherwise in vLLM. */
-export function connectorNotes(config: RunConfig): string[] {
-  const connectors = connectorsOf(config);
-  const { composition } = connectors;
-  return [
-    ...(composition === null || composition === 'first-hit'
-      ? []
-      : [
-          `composition ${composition} exists only in kvferry: vLLM's MultiConnector uses the first connector that has a hit.`,
-        ]),
-    ...offloadingNotes(config, connectors),
-  ];
-}
-
-/** kvferry's store is one for all engines. */
-function offloadingNotes(config: RunConfig, { names, offloading }: NamedConnectors): string[] {
-  if (offloading?.name !== 'OffloadingConnector') return [];
-  const own = 'With OffloadingConnector each engine of vLLM has store memory of its own.';
-  if (tiering(config, offloading.extra))
-    return [
-      `${own} The engines share only the folder ${config.storeDir}: give them the same file system there, and the same PYTHONHASHSEED.`,
-    ];
-  return [
-    names.some(isNixl)
-      ? own
-      : `${own} D finds nothing there that P saved, and computes the prompt again: add NixlConnector in a MultiConnector, or give --store-dir.`,
-  ];
-}
 
 /** Store settings that the connectors in --kv-transfer-config carry over. */
 export function carriedOfStore(config: RunConfig): readonly RunKey[] {

@@ -15,14 +15,8 @@ import { plural } from '../../measure/format.ts';
 import { sumOf } from '../../sum.ts';
 import type { CliDeps } from '../deps.ts';
 import { WIDTH, wrap } from '../output/format.ts';
-import {
-  carriedOfStore,
-  connectorNotes,
-  connectorsOf,
-  engineCommands,
-  proxyCommand,
-  type VllmCommand,
-} from './engines.ts';
+import { connectorNotes } from './connector-notes.ts';
+import { carriedOfStore, connectorsOf, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
 import { commandText, writeFileText } from './shell.ts';
 import { vllmWorkload } from './workload.ts';
 
@@ -190,9 +184,9 @@ function storeReason(config: RunConfig): string {
   if (!offloading)
     return "vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use";
   const { name } = offloading;
-  if (name === 'OffloadingConnector') return `vLLM's ${name} has no such setting`;
-  const prefix = name.startsWith('AIBrix') ? 'AIBRIX_KV_CACHE_OL_' : 'LMCACHE_';
-  return `${name} reads its store's settings from the environment: set ${prefix}* for each engine`;
+  return name === 'OffloadingConnector'
+    ? `vLLM's ${name} has no such setting`
+    : `${name} reads it from the environment (see the notes)`;
 }
 
 /** The export as a shell script; comments say what runs where. */
