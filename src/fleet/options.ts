@@ -45,14 +45,24 @@ export function countEngines(options: Counted): string {
   return listed(named);
 }
 
-/** The modelled link between P and D: the fleet's where it gives all pairs the same one, otherwise the cluster's. */
-export function linkOfPairs(options: Counted & Pick<ClusterOptions, 'link'>): LinkSpec | null {
+/** The modelled links between P and the D that it hands over to, each once; null: none. */
+export function linksOfPairs(
+  options: Counted & Pick<ClusterOptions, 'link' | 'placement'>,
+): (LinkSpec | null)[] {
   const fleet = fleetIn(options);
   const of = (role: EngineRole) => fleet.seats.filter((seat) => seat.role === role && !seat.combined);
-  const links = of('prefill').flatMap(({ name }) =>
-    of('decode').map((decode) => linkBetween(fleet, name, decode.name) ?? options.link),
+  const links = of('prefill').flatMap(({ name, roleset }) =>
+    of('decode')
+      .filter((decode) => options.placement !== 'replica' || decode.roleset === roleset)
+      .map((decode) => linkBetween(fleet, name, decode.name) ?? options.link),
   );
-  return links.every((link) => link?.name === links[0]?.name) ? (links[0] ?? null) : options.link;
+  return [...new Map(links.map((link) => [link?.name, link])).values()];
+}
+
+/** The modelled link between P and D: the fleet's where it gives all pairs the same one, otherwise the cluster's. */
+export function linkOfPairs(options: Counted & Pick<ClusterOptions, 'link' | 'placement'>): LinkSpec | null {
+  const [link = null, ...others] = linksOfPairs(options);
+  return others.length === 0 ? link : options.link;
 }
 
 /** An engine's pool size and whether it caches prefixes: its own settings, or its role's. */

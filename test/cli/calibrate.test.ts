@@ -261,6 +261,22 @@ describe('kvferry run with a policy and audits', () => {
     expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ block_size: 32 });
   });
 
+  it('refuses a fleet file with different links between P and D, of which a profile can name one', async () => {
+    const links = [{ between: ['prefill-0', 'decode-1'], link: '10e6,40ms' }];
+    const fleet = { rolesets: [{ prefill: 1, decode: 2 }], links };
+    const world = fakeWorld({}, { 'fleet.json': JSON.stringify(fleet) });
+    const { code } = await kvferry('calibrate c.json --fleet fleet.json', world);
+    expect([code, world.clusters]).toEqual([2, []]);
+    expect(world.err()).toContain('different links between P and D (none; 10e6,40ms)');
+
+    const pair = (node: string) => ({ name: node, node, prefill: 1, decode: 1 });
+    const apart = JSON.stringify({ rolesets: [pair('a'), pair('b')], sameNode: '10e6,40ms' });
+    const apartWorld = fakeWorld({}, { 'fleet.json': apart });
+    const replicas = 'calibrate c.json --fleet fleet.json --mode-of-fleet replica';
+    expect((await kvferry(replicas, apartWorld)).code).toBe(0);
+    expect(costProfileSchema.parse(JSON.parse(apartWorld.files.get('c.json')!)).link?.name).toBe('10e6,40ms');
+  });
+
   it('takes the link that a fleet file gives all pairs for the link of the profile', async () => {
     const fleet = { rolesets: [{ node: 'a', prefill: 1, decode: 2 }], sameNode: '10e6,40ms' };
     const world = fakeWorld({}, { 'fleet.json': JSON.stringify(fleet) });

@@ -3,9 +3,9 @@ import type { CostProfile } from '../../config/cost-profile.ts';
 import { isUnusual, optionName, type RunConfig, type RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
-import { countEngines } from '../../fleet/options.ts';
+import { countEngines, linksOfPairs } from '../../fleet/options.ts';
 import { fleetOf } from '../../fleet/seats.ts';
-import type { Cluster } from '../../fleet/types.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
@@ -85,6 +85,7 @@ async function calibrateCommand(
     mode: 'bidirectional' as const,
   };
   checkOffered(options);
+  checkLinks(options);
   const progress = createProgress(deps);
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);
@@ -235,6 +236,15 @@ const asMeasured = (config: RunConfig): string[] =>
 const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['load']) => {
   return { fixed_ms, ms_per_byte };
 };
+
+/** A profile is of one link, and pulls over several would be fitted as one. Throws ConfigError. */
+function checkLinks(options: ClusterOptions): void {
+  const links = linksOfPairs(options).map((link) => link?.name ?? 'none');
+  if (links.length > 1)
+    throw new ConfigError(
+      `--fleet has different links between P and D (${links.join('; ')}), and a cost profile is of one: give all pairs the same link`,
+    );
+}
 
 const roundOptions = ({ rounds, seed }: RunConfig) => ({ seed, ...(rounds === null ? {} : { rounds }) });
 
