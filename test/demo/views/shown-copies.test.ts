@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Mode, TurnView } from '../../../demo/src/session/types.ts';
-import { type ShownAt, shownCopies } from '../../../demo/src/views/stage/shown-copies.ts';
+import { areOfReplay, type ShownAt, shownCopies } from '../../../demo/src/views/stage/shown-copies.ts';
 
 const turn = (turnId: string, startMs: number, mode: Mode = 'bidirectional') =>
   ({ turnId, conversation: turnId.split('#')[0], startMs, mode }) as TurnView;
@@ -26,6 +26,9 @@ it('shown copies are those of a measurement only while it runs', () => {
 it('shown copies are those of the replayed last turn after engines were emptied', () => {
   const again = copy('chat-1#2.10-d-0', 300);
   expect(shown([pull, over, raced, again])).toEqual([again]);
+  expect(areOfReplay([again], turns)).toBe(true);
+  expect(areOfReplay([pull, over], turns)).toBe(false);
+  expect(areOfReplay([], turns)).toBe(false);
 });
 
 it('no copies of an earlier mode are shown', () => {

@@ -37,6 +37,8 @@ export interface StageModel {
   elsewhere: Readonly<Record<Direction, boolean>>;
   /** At least one turn was asked. */
   asked: boolean;
+  /** These transfers are those of a turn that was served again into emptied engines. */
+  again: boolean;
   look(role: Role, block: BlockView): BlockLook;
   /** What a free block held until a moment ago, and how much of it is still visible. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
@@ -229,11 +231,13 @@ function drawRate(
 }
 
 function rateLines(
-  { last, elsewhere, asked }: Pick<StageModel, 'last' | 'elsewhere' | 'asked'>,
+  { last, elsewhere, asked, again }: Pick<StageModel, 'last' | 'elsewhere' | 'asked' | 'again'>,
   direction: Direction,
 ): readonly string[] {
   const transfer = last[direction];
   if (!transfer && elsewhere[direction]) return ['between others,', 'not these two'];
+  // The conversation shows what the turn itself copied, so the sentence must not be about the turn.
+  if (!transfer && again) return ['none when its KV', 'was computed again'];
   if (!transfer) return [asked ? 'none for this turn' : 'nothing yet'];
   const { pairs, chunks, bytes, bytesDone, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');

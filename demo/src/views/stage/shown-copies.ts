@@ -45,3 +45,10 @@ export function shownCopies<T extends Pick<TransferView, 'requestId' | 'startMs'
     return newest.get(conversation)!.turnId === turnId && !gone.has(turnId);
   });
 }
+
+/** Whether these copies are those of a turn that was served again: the conversation does not list it. */
+export const areOfReplay = (
+  shown: readonly Pick<TransferView, 'requestId'>[],
+  turns: readonly Pick<TurnView, 'turnId'>[],
+): boolean =>
+  shown.length > 0 && !shown.some((copy) => turns.some(({ turnId }) => turnId === turnOf(copy).turnId));

@@ -11,7 +11,7 @@ import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageLayer, type StageModel } from './draw-stage.ts';
 import { type Flight, Flights } from './flights.ts';
-import { shownCopies } from './shown-copies.ts';
+import { areOfReplay, shownCopies } from './shown-copies.ts';
 import { SlabMeter } from './slab-meter.ts';
 import { isFromStore } from './sources.ts';
 
@@ -162,7 +162,11 @@ export class StagePicture {
     return awaited;
   }
 
-  #channels({ all, between, slabs }: Copies): Pick<StageModel, 'slabs' | 'slabFill' | 'last' | 'elsewhere'> {
+  #channels({
+    all,
+    between,
+    slabs,
+  }: Copies): Pick<StageModel, 'slabs' | 'slabFill' | 'last' | 'elsewhere' | 'again'> {
     const own = this.#own(all);
     const lastOf = (direction: Direction) =>
       own.findLast((copy) => directionOf(copy) === direction && between(copy)) ?? null;
@@ -172,6 +176,7 @@ export class StagePicture {
       slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
       last: { d_to_p: lastOf('d_to_p'), p_to_d: lastOf('p_to_d') },
       elsewhere: { d_to_p: some('d_to_p'), p_to_d: some('p_to_d') },
+      again: areOfReplay(own, this.#state.turns.peek()),
     };
   }
 
