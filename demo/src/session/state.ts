@@ -284,7 +284,9 @@ function withBlocks(
   return blocks;
 }
 
+/** A repeated message moves to the end, as a new note. */
 function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
   const { atMs, level, message } = event;
-  return [...before, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
+  const others = before.filter((note) => note.level !== level || note.message !== message);
+  return [...others, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
 }

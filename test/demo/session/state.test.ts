@@ -176,3 +176,18 @@ describe('a store in the page state', () => {
     expect(state.store.value).toBeNull();
   });
 });
+
+it('a repeated note moves to the end instead of standing there twice', () => {
+  const note = (atMs: number, message: string): SessionEvent => ({
+    kind: 'note',
+    atMs,
+    level: 'info',
+    message,
+  });
+  const { notes } = fixtureState([note(1, 'emptied'), note(2, 'other'), note(3, 'emptied')]);
+  expect(notes.value.map(({ atMs, message }) => [atMs, message])).toEqual([
+    [2, 'other'],
+    [3, 'emptied'],
+  ]);
+  expect(new Set(notes.value.map(({ id }) => id)).size).toBe(2);
+});
