@@ -235,5 +235,8 @@ test('a race recomputes despite a store, and pulls despite the threshold', async
   expect(race.error).toBeNull();
   expect(race.recompute.pulledTokens).toBe(0);
   expect(race.pull.bytesPulled).toBeGreaterThan(0);
+  // Each measurement says that it leaves the store out.
+  for (const name of ['The race', 'The stall', 'Where pulling begins to win'])
+    await expect.poll(() => page.getByRole('region', { name }).innerText()).toContain('without the store');
   expect(errors).toEqual([]);
 });

@@ -14,6 +14,7 @@ import { measured } from '../measured.ts';
 import { leastFont, themeVersion } from '../palette.ts';
 import { plainly } from '../plain-words.ts';
 import { useFetched } from '../use-fetched.ts';
+import { WithoutStore } from '../without-store.tsx';
 import type { CrossoverChart } from './crossover-chart.ts';
 import {
   bestThreshold,
@@ -42,6 +43,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       <div class="panel-head">
         <h2>Where pulling begins to win</h2>
         {crossover?.link && <span class="tag">over a modelled link</span>}
+        {!recorded && <WithoutStore state={state} />}
         {!recorded && (
           <Button off={state.status.value.phase !== 'ready'} onClick={() => void actions.runCrossover()}>
             {crossover?.running ? passInWords(crossover) : crossover ? 'Measure again' : 'Measure'}

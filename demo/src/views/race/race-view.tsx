@@ -4,8 +4,9 @@ import { Button } from '../button.tsx';
 import { bytes, ms, plural } from '../format.ts';
 import { plainly } from '../plain-words.ts';
 import { useNow } from '../use-frames.ts';
+import { WithoutStore } from '../without-store.tsx';
 import { StageBar, StageKey } from './stage-bar.tsx';
-import { canRace, isOfConversation, sameAnswer, verdictOf } from './verdict.ts';
+import { canRace, isOfConversation, runsEachWay, sameAnswer, verdictOf } from './verdict.ts';
 
 export function RaceView({ session: { state, actions } }: { session: Session }) {
   const last = state.race.value;
@@ -25,6 +26,8 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
             {race.historyTokens > 0 && ` after ${plural(race.historyTokens, 'token')} of history`}
           </p>
         )}
+        {/* A recorded run has one race of each turn, served as everything else. */}
+        {(!recorded || (race && runsEachWay(race) > 1)) && <WithoutStore state={state} />}
         {!recorded && (
           <Button
             class="primary"

@@ -12,6 +12,7 @@ import { leastFont, reducedMotion } from '../palette.ts';
 import { plainly } from '../plain-words.ts';
 import { Surface } from '../surface.tsx';
 import { type Domain, spanOf } from '../timeline/time-scale.ts';
+import { WithoutStore } from '../without-store.tsx';
 import { drawStall, layoutStall } from './draw-stall.ts';
 import { figuresOf, sameCount, stallDomain, stallVerdict } from './stall.ts';
 
@@ -41,6 +42,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
     <section class="panel stall" aria-label="The stall">
       <div class="panel-head">
         <h2>Two users at once: who waits?</h2>
+        {(stall || !recorded) && <WithoutStore state={state} />}
         {slower && <span class="quiet-text">shown {slower}</span>}
         {verdict && !reducedMotion.value && (
           <button type="button" onClick={clock.again}>
