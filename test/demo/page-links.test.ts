@@ -110,6 +110,15 @@ describe('a page from a link with an invalid setting', () => {
     await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
   });
 
+  test('says of which of several engines the timeline has the time', async () => {
+    const { page } = opened;
+    const head = page.locator('.timeline .panel-head');
+    expect(await head.innerText()).toContain('P0 and D0 only');
+    await page.getByRole('button', { name: 'D1', exact: true }).click();
+    await expect.poll(() => head.innerText()).toContain('P0 and D1 only');
+    await page.getByRole('button', { name: 'D0', exact: true }).click();
+  });
+
   test('marks crossover times over a modelled link, and says that the link setting has changed', async () => {
     const { page } = opened;
     await page.evaluate(`kvferry.state.crossover.value = {

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, SessionState, Span } from '../../session/types.ts';
+import { buttonLabel } from '../stage/describe-block.ts';
 import { drawnIds } from '../stage/direction.ts';
 import { Surface } from '../surface.tsx';
 import { CLOCKS, describeSpan, spanInWords } from './describe-span.ts';
@@ -21,6 +22,7 @@ export function TimelineView({ session: { state } }: { session: Session }) {
     <section class="panel timeline" aria-label="Timeline">
       <div class="panel-head">
         <h2>Where the time went</h2>
+        {hasOthers(state) && <span class="tag">{drawnNames(state)} only</span>}
         <fieldset class="segments">
           <legend class="visually-hidden">Show</legend>
           {FITS.map((name) => (
@@ -68,6 +70,17 @@ export function TimelineView({ session: { state } }: { session: Session }) {
       <SpanTable state={state} />
     </section>
   );
+}
+
+/** Whether there are live engines besides those that are drawn. */
+const hasOthers = ({ engines, drawn }: SessionState): boolean =>
+  [...engines.value.values()].some(
+    ({ engineId, role, alive }) => alive.value && engineId !== drawn[role].value?.engineId,
+  );
+
+function drawnNames(state: SessionState): string {
+  const { prefill, decode } = drawnIds(state);
+  return [prefill, decode].flatMap((id) => (id === null ? [] : buttonLabel(id))).join(' and ');
 }
 
 function TimelineHint() {
