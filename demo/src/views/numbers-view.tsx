@@ -8,6 +8,7 @@ const SAID_MS = 2500;
 export function NumbersView({ session: { state } }: { session: Session }) {
   const rows = useComputed(() =>
     numberRows({
+      settings: state.settings.value,
       machine: state.machine.value,
       turns: state.turns.value,
       transfers: state.transfers.value,

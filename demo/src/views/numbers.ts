@@ -1,7 +1,15 @@
 /** The table of numbers for the class, filled in from measurements. Values that were not measured stay empty. No DOM. */
 
 import { isConversation } from '../session/conversation/conversation.ts';
-import type { Crossover, Machine, Race, RaceLane, TransferView, TurnView } from '../session/types.ts';
+import type {
+  Crossover,
+  Machine,
+  Race,
+  RaceLane,
+  Settings,
+  TransferView,
+  TurnView,
+} from '../session/types.ts';
 import { crossover as crossing } from './crossover/crossover-math.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
@@ -18,6 +26,8 @@ export interface NumberRow {
 }
 
 export interface NumberFacts {
+  /** They decide what can move between P and D. */
+  settings: Pick<Settings, 'mode' | 'store' | 'path'>;
   machine: Machine | null;
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
@@ -33,7 +43,13 @@ export function numberRows(facts: NumberFacts): NumberRow[] {
   return measuredRows(facts).map((row) => ({ ...row, how: why(row.how) }));
 }
 
-function measuredRows({ machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
+/** How to get the row of a copy between P and D, which some settings never make. */
+function howToMove({ mode, store, path }: NumberFacts['settings'], how: string): string {
+  if (store !== null && path === 'store') return 'all KV goes through the store; take another path';
+  return mode === 'monolithic' ? 'ask with P and D, not one engine' : how;
+}
+
+function measuredRows({ settings, machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
   const own = turns.filter(isConversation).flatMap(({ result }) => result ?? []);
   const tpot = own.findLast(({ tpot_ms }) => tpot_ms !== null)?.tpot_ms ?? null;
   const crossed = crossing(measured(crossover));
@@ -45,11 +61,11 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
     { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
     { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
     { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'ask once' },
-    { what: 'handover P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
+    { what: 'handover P → D', value: speedOf(transfers, 'p_to_d'), how: howToMove(settings, 'ask once') },
     {
       what: 'pull back D → P',
       value: speedOf(transfers, 'd_to_p'),
-      how: 'ask three times, both ways',
+      how: howToMove(settings, 'ask three times, both ways'),
     },
     {
       what: 'first token, computed again',

@@ -4,15 +4,49 @@ import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
 import { crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
 
+const settings = { mode: 'bidirectional', store: null, path: 'both' } as const;
+
 describe('the class’s numbers', () => {
+  it('say how to get what moves between P and D, and that with these settings nothing does', () => {
+    const nothing = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: false };
+    const hows = (other: object): (string | undefined)[] =>
+      ['handover P → D', 'pull back D → P'].map(
+        (wanted) =>
+          numberRows({ ...nothing, settings: { ...settings, ...other } }).find(({ what }) => what === wanted)
+            ?.how,
+      );
+    expect(hows({})).toEqual(['not yet: ask once', 'not yet: ask three times, both ways']);
+    const alone = 'not yet: ask with P and D, not one engine';
+    expect(hows({ mode: 'monolithic' })[0]).toBe(alone);
+    const stored = 'not yet: all KV goes through the store; take another path';
+    expect(hows({ path: 'store', store: 1 << 24 })).toEqual([stored, stored]);
+    expect(hows({ path: 'store' })[0]).toBe('not yet: ask once');
+  });
+
   it('are empty until they were measured', () => {
-    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: false };
+    const facts = {
+      settings,
+      machine: null,
+      turns: [],
+      transfers: [],
+      race: null,
+      crossover: null,
+      recorded: false,
+    };
     expect(numberRows(facts).every(({ value }) => value === null)).toBe(true);
     expect(asMarkdown(numberRows(facts), false)).toContain('not measured');
   });
 
   it('of a recording are marked as not in the recording, not as unmeasured', () => {
-    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: true };
+    const facts = {
+      settings,
+      machine: null,
+      turns: [],
+      transfers: [],
+      race: null,
+      crossover: null,
+      recorded: true,
+    };
     for (const { how } of numberRows(facts)) expect(how).toBe('not in the recording so far');
     expect(asMarkdown(numberRows(facts), true)).toContain('| | a recording |');
   });
@@ -21,6 +55,7 @@ describe('the class’s numbers', () => {
     const state = fixtureState([...turn1, ...turn2, raceEvent, crossoverEvent]);
     const rows = new Map(
       numberRows({
+        settings,
         machine: state.machine.value,
         turns: state.turns.value,
         transfers: state.transfers.value,
@@ -36,7 +71,7 @@ describe('the class’s numbers', () => {
     const { pull, recompute } = state.race.value!;
     const slow = { ...pull, stagesMs: { ...pull.stagesMs, pull_link: 900 } };
     const modelled = numberRows({
-      ...{ machine: null, turns: [], transfers: [], crossover: null, recorded: false },
+      ...{ settings, machine: null, turns: [], transfers: [], crossover: null, recorded: false },
       race: { ...state.race.value!, pull: slow, recompute },
     });
     expect(modelled.map(({ value }) => value)).toContain('38 ms, modelled link');
@@ -44,12 +79,20 @@ describe('the class’s numbers', () => {
     expect(modelled.map(({ value }) => value)).toContain('136 ms');
     const overLink = { ...state.crossover.value!, link: '40e3,5ms' };
     const far = numberRows({
-      ...{ machine: null, turns: [], transfers: [], race: null, recorded: false },
+      ...{ settings, machine: null, turns: [], transfers: [], race: null, recorded: false },
       crossover: overLink,
     });
     expect(far.map(({ value }) => value)).toContain('29 tokens, modelled link');
     const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
-    const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null, recorded: false };
+    const facts = {
+      settings,
+      machine: null,
+      turns: [],
+      transfers: of1,
+      race: null,
+      crossover: null,
+      recorded: false,
+    };
     expect(asMarkdown(numberRows(facts), false)).toContain('(1 block in 14 ms)');
     expect(measured(state.crossover.value)).toHaveLength(5);
   });
