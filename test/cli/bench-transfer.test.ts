@@ -1,7 +1,22 @@
 import { describe, expect, it } from 'vitest';
+import { blocksOf } from '../../src/cli/bench/transfer/blocks.ts';
 import { delayMs, slowDown, stepsAround } from '../../src/cli/bench/transfer/decode.ts';
 import { slowestStage } from '../../src/cli/bench/transfer/stages.ts';
 import type { CopyRate } from '../../src/lab/copy-rates.ts';
+import { presetArchitecture } from '../../src/model/architecture/presets.ts';
+
+it.each([
+  ['tiny', 6],
+  // Five windowed layers and a full one, each in a group of its own.
+  ['tiny-hybrid', 1],
+])('moves as much of %s as it says, in blocks of %i layers', (model, layers) => {
+  const architecture = presetArchitecture(model);
+  const { blockBytes, count } = blocksOf(architecture, { blockSize: 16, kvDtype: 'f16' }, 16 * 2 ** 20);
+  const { numKvHeads, headDim } = architecture;
+  // Keys and values, two bytes each.
+  expect(blockBytes).toBe(16 * layers * 2 * numKvHeads * headDim * 2);
+  expect(count).toBe(Math.ceil((16 * 2 ** 20) / blockBytes));
+});
 
 describe('the cost of a pull to decode', () => {
   it('compares steps that overlap the pull with the others', () => {

@@ -9,12 +9,12 @@ import { type CopyRate, measureCopyRate } from '../../lab/copy-rates.ts';
 import { formatBytes, plural } from '../../measure/format.ts';
 import { median } from '../../measure/statistics.ts';
 import { loadArchitecture } from '../../model/load.ts';
-import { kvBlockBytes } from '../../model/types.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { left, right } from '../../report/document.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../transport/chunks.ts';
 import { plainStyle, renderTable } from '../output/table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
+import { blocksOf } from './transfer/blocks.ts';
 import { type ConcurrentDecode, decodeLines, measureConcurrentDecode } from './transfer/decode.ts';
 import { slowestStage, stagesMs } from './transfer/stages.ts';
 
@@ -42,9 +42,9 @@ await runBench(async () => {
   const config = parseRunConfig({ model: options.model, adapter: options.adapter });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
-  const blockBytes = kvBlockBytes(architecture, config.blockSize, config.kvDtype);
+  const { blockBytes, count } = blocksOf(architecture, config, Math.max(...SIZES));
   const decodeBlocks = (Math.max(...DECODING) * MAX_MODEL_LEN) / config.blockSize;
-  const numBlocks = Math.max(Math.ceil(Math.max(...SIZES) / blockBytes), decodeBlocks) + 1;
+  const numBlocks = Math.max(count, decodeBlocks) + 1;
   const cluster = await EngineCluster.start(nodePlatform, {
     ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
     prefill: { numBlocks, enablePrefixCaching: false },

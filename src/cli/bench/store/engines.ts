@@ -14,7 +14,6 @@ import { median } from '../../../measure/statistics.ts';
 import { comparePair } from '../../../measure/summaries/bench-comparison.ts';
 import type { MeasuredRequest } from '../../../measure/summaries/bench-summary.ts';
 import { loadArchitecture } from '../../../model/load.ts';
-import { kvBlockBytes } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
@@ -22,6 +21,7 @@ import { generateConversations, parseGenerator } from '../../../workload/generat
 import { Random } from '../../../workload/random.ts';
 import { LOWEST_TOKEN_ID } from '../../../workload/random-conversations.ts';
 import { type BenchOptions, spread } from '../options.ts';
+import { blocksOf } from '../transfer/blocks.ts';
 import { slowestStage } from '../transfer/stages.ts';
 
 const LOAD_BYTES = 16 * 2 ** 20;
@@ -63,7 +63,7 @@ export async function measureWithEngines({
   const config = parseRunConfig({ model, adapter: wanted, prefixCaching: false });
   const architecture = await loadArchitecture(model, await nodePlatform.openModel(model));
   const adapter = await useAdapter(wanted);
-  const count = Math.round(LOAD_BYTES / kvBlockBytes(architecture, config.blockSize, config.kvDtype));
+  const { count } = blocksOf(architecture, config, LOAD_BYTES);
   const options = forMeasuring(clusterOptions(config, architecture, adapter.software));
   const pool = { numBlocks: count + 1, enablePrefixCaching: false };
   const cluster = await EngineCluster.start(nodePlatform, {

@@ -74,8 +74,7 @@ await runBench(async () => {
       options,
       [
         `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens per step; medians of ${plural(options.rounds, 'alternating round')}.`,
-        'read: the whole READ when D pulls. left: from the end of P’s last chunk until D has all',
-        'blocks. streamed is kvferry’s own handover; its share is relative to the pulled READ’s time.',
+        'read: the whole READ when D pulls. left: from the end of P’s last chunk until D has all blocks. streamed is kvferry’s own handover; its share is relative to the pulled READ’s time.',
         '',
         ...table(cases),
       ],
