@@ -62,3 +62,9 @@ describe.each(pages)('%s', (page) => {
 it.each(ROUTING_NAMES)('docs/fleet.md has a row for the routing policy %s', (name) => {
   expect(textOf('docs/fleet.md')).toContain(`\n| \`${name}\` |`);
 });
+
+const libraryErrors = new Set(textOf('src/index.ts').match(/\b[A-Z]\w+Error\b/g));
+
+it.each([...libraryErrors])('docs/using.md names %s of the library', (name) => {
+  expect(textOf('docs/using.md')).toContain(`\`${name}\``);
+});
