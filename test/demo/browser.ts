@@ -8,6 +8,7 @@ import {
   createWriteStream,
   existsSync,
   mkdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -69,18 +70,19 @@ async function untar(archive: string, folder: string): Promise<void> {
 /** Replaces the package's fontconfig, which names folders of its cloud host: without fonts a page shows no text. */
 function fontConfig(folder: string): string {
   const file = path.join(folder, 'fonts-here.conf');
-  if (existsSync(file)) return file;
-  writeFileSync(
-    file,
-    `<?xml version="1.0"?>
+  const text = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir>${path.join(folder, 'fonts')}</dir>
   <dir>/usr/share/fonts</dir>
   <cachedir>${path.join(folder, 'fonts-cache')}</cachedir>
 </fontconfig>
-`,
-  );
+`;
+  // A checkout that was moved or copied has the file of its old place, and the page other fonts.
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return file;
+  const scratch = `${file}.${process.pid}`;
+  writeFileSync(scratch, text);
+  renameSync(scratch, file);
   return file;
 }
 
