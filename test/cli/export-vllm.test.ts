@@ -443,6 +443,17 @@ it('--json prints the commands and files as data', async () => {
   ]);
 });
 
+it('with a connector that only knows a store, settings of what engines read from each other are not exported', async () => {
+  const connector = JSON.stringify({ kv_connector: 'OffloadingConnector' });
+  const line = ['--model', 'smollm2-135m', '--store', '1GiB', '--kv-transfer-config', connector, '--json'];
+  const reason = expect.stringContaining('through the store only');
+  const plan = JSON.parse(await exported([...line, '--threshold', '9', '--ttl', '20']));
+  expect(plan.not_exported).toEqual([
+    { option: '--threshold', value: 9, reason },
+    { option: '--ttl', value: 20, reason },
+  ]);
+});
+
 it('a preset with generated weights is refused, and others are named', async () => {
   const world = fakeWorld();
   expect(await main(['export', 'vllm', '--model', 'nano'], world.deps)).toBe(2);

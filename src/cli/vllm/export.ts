@@ -1,4 +1,5 @@
 /** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what vLLM cannot do. */
+import { NO_PEERS, readsFromPeers } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import {
   type FieldGroup,
@@ -75,6 +76,8 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'logFormat', 'kvCacheMetrics', 'kvCacheMetricsSample',
   'accessLog', 'grace', 'prefill', 'decode', 'fleet',
 ]);
+/** Exported in the settings of NixlConnector, if that is in use. */
+const OF_PEERS: ReadonlySet<RunKey> = new Set<RunKey>(['threshold', 'ttl', 'lease']);
 const CARRIED_GROUPS = new Set([
   'machine',
   'fleet',
@@ -136,7 +139,7 @@ function notes(config: RunConfig, modes: readonly Mode[]): string[] {
     ...fleetNotes(config),
     ...connectorNotes(config),
   ];
-  if (modes.includes('bidirectional')) {
+  if (modes.includes('bidirectional') && readsFromPeers(config)) {
     found.push(
       'Bidirectional transfer needs vLLM 0.21 or newer. The proxy learns what D holds from the last chunk of a stream, which vLLM sends only with PR 40186 applied.',
     );
@@ -159,6 +162,8 @@ function notes(config: RunConfig, modes: readonly Mode[]): string[] {
 
 function notExported(config: RunConfig): VllmExport['not_exported'] {
   const exported = new Set([...EXPORTED, ...carriedOfStore(config), 'tokenCheck']);
+  const peers = readsFromPeers(config);
+  if (!peers) for (const key of OF_PEERS) exported.delete(key);
   const ours = runKeys.filter((key) => !exported.has(key) && CARRIED_GROUPS.has(fieldMeta(key).group));
   const changed = ours.filter((key) => isUnusual(key, config));
   const shown = reportedSettings(config);
@@ -166,9 +171,12 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
   const found = changed.map((key) => ({
     option: optionName(key),
     value: shown[key] as unknown,
-    reason: REASONS[key] ?? groupReasons[fieldMeta(key).group] ?? 'it is not exported',
+    reason:
+      (OF_PEERS.has(key) ? NO_PEERS : REASONS[key]) ??
+      groupReasons[fieldMeta(key).group] ??
+      'it is not exported',
   }));
-  if (config.tokenCheck) {
+  if (config.tokenCheck && peers) {
     const reason = 'vLLM pulls without comparing tokens, as --no-token-check does';
     found.push({ option: optionName('tokenCheck'), value: true, reason });
   }
