@@ -1,7 +1,7 @@
 /** A port's metrics, KV events and cache queries. */
 import type { Context, Hono } from 'hono';
 import { callWithTimeout, statsWithTimeout } from '../fleet/call-with-timeout.ts';
-import { poolOf, seatsOf } from '../fleet/options.ts';
+import { linksOfPairs, poolOf, seatsOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
@@ -41,6 +41,7 @@ export function observeEngine(
     maxModelLen: service.model.maxModelLen,
     cacheConfig: cacheConfig(cluster.settings, service.name),
     kvCacheMetrics: Boolean(cluster.settings.kvCacheMetricsSample),
+    links: linkNames(cluster.settings),
   });
   const log = new KvEventLog();
   const stops = [
@@ -89,7 +90,7 @@ export function observeRouter(
   staying: () => readonly StayingEngine[],
 ): Observability & { decided(decision: AutoscaleDecision): void } {
   const { cluster } = service;
-  const metrics = new RouterMetrics(service.model.names[0]!);
+  const metrics = new RouterMetrics(service.model.names[0]!, linkNames(cluster.settings));
   const stop = cluster.onNotice((notice) => metrics.fleet.hear(notice));
   return {
     observer: metrics,
@@ -117,6 +118,13 @@ export function observeRouter(
 async function exposition(c: Context, metrics: Exposition, operator: boolean): Promise<Response> {
   const text = await (operator ? metrics.text() : metrics.plainText());
   return c.body(text, 200, { 'Content-Type': metrics.contentType });
+}
+
+/** The modelled links between P and D, and of a store in another place. */
+function linkNames(settings: Cluster['settings']): string[] {
+  const { link, store } = settings;
+  const links = [...linksOfPairs(settings), ...(store?.remote ? [link] : [])];
+  return [...new Set(links.flatMap((each) => each?.name ?? []))];
 }
 
 /** vLLM's CacheConfig fields, as vLLM spells their names and values. */

@@ -18,6 +18,7 @@ const options = {
   maxModelLen: 1024,
   cacheConfig: { block_size: '16', num_gpu_blocks: '100' },
   kvCacheMetrics: false,
+  links: [],
 };
 const idle = { requested() {}, token() {}, finished() {} };
 const make = () => new EngineMetrics(options);
@@ -340,6 +341,16 @@ it("the router's metrics are what its clients saw", async () => {
   expect(value('e2e_request_latency_seconds_sum')).toBeCloseTo(0.18);
   expect(value('inter_token_latency_seconds_count')).toBe(2);
   expect(value('requests_total', { finished_reason: 'length' })).toBe(1);
+});
+
+it('modelled links are named on every port, and only where there are any', async () => {
+  const links = ['10gbe', '1e6,2ms'];
+  for (const metrics of [new EngineMetrics({ ...options, links }), new RouterMetrics('nano', links)]) {
+    const families = await read(metrics);
+    for (const link of links) expect(sampleOf(families, 'kvferry:modelled_link_info', { link })).toBe(1);
+  }
+  for (const metrics of [make(), new RouterMetrics('nano')])
+    expect(await metrics.text()).not.toContain('modelled');
 });
 
 describe('metrics open to everybody', () => {

@@ -1,4 +1,4 @@
-/** /metrics when a thread does not answer: within a second, with the values last known. */
+/** /metrics of a port: what modelled links it names, and what it says when a thread does not answer within a second. */
 import { Hono } from 'hono';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Cluster } from '../../src/fleet/types.ts';
@@ -58,4 +58,18 @@ it('metrics of a store that does not answer keep their last values', async () =>
   expect(await usage()).toBe(0.25);
   expect(await usage()).toBe(0.25);
   expect(storeStats).toHaveBeenCalledTimes(2);
+});
+
+it('modelled links are named on the ports of engines and router', async () => {
+  const link = { name: '1e6,2ms', bytesPerSecond: 1e6, latencyMs: 2 };
+  const linked = { ...cluster, settings: { ...cluster.settings, link } } as unknown as Cluster;
+  const core = new TestEngine(engineConfig()).core;
+  const ports = [
+    observeEngine(
+      engineService(() => core),
+      linked,
+    ),
+    observeRouter(routerService({ ...linked, storeStats: async () => null }), () => []),
+  ];
+  for (const port of ports) expect((await metricsOf(port))('kvferry:modelled_link_info')).toBe(1);
 });

@@ -49,6 +49,8 @@ export interface EngineMetricsOptions {
   cacheConfig: Labels;
   /** Whether block residency is recorded. */
   kvCacheMetrics: boolean;
+  /** Names of the modelled links. */
+  links: readonly string[];
 }
 
 export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }: EngineMetricsOptions) {

@@ -17,6 +17,7 @@ import {
   PULL_FAILURES,
 } from './engine-metric-names.ts';
 import { type Answered, httpMetrics } from './http-metrics.ts';
+import { linkMetrics } from './link-metrics.ts';
 import { FollowedCounts, MetricKit } from './metric-kit.ts';
 import { defineOffloadMetrics } from './store-metrics.ts';
 
@@ -45,6 +46,7 @@ export class EngineMetrics {
     this.#offload = defineOffloadMetrics(this.#kit);
     this.#residency = options.kvCacheMetrics ? defineResidencyMetrics(this.#kit) : null;
     this.answered = httpMetrics(this.#kit);
+    linkMetrics(this.#kit, options.links);
   }
 
   get contentType(): string {

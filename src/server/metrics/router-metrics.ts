@@ -11,6 +11,7 @@ import {
 } from './engine-metric-names.ts';
 import { FleetMetrics } from './fleet-metrics.ts';
 import { type Answered, httpMetrics } from './http-metrics.ts';
+import { linkMetrics } from './link-metrics.ts';
 import { MetricKit } from './metric-kit.ts';
 import { StoreMetrics } from './store-metrics.ts';
 
@@ -22,10 +23,12 @@ export class RouterMetrics implements RequestObserver {
   readonly fleet: FleetMetrics;
   readonly #store: StoreMetrics;
 
-  constructor(modelName: string) {
+  /** `links`: names of the modelled links. */
+  constructor(modelName: string, links: readonly string[] = []) {
     this.#kit = new MetricKit({ model_name: modelName });
     this.#m = define(this.#kit);
     this.answered = httpMetrics(this.#kit);
+    linkMetrics(this.#kit, links);
     this.fleet = new FleetMetrics(this.#kit);
     this.#store = new StoreMetrics(this.#kit);
   }
