@@ -1,4 +1,4 @@
-/** Which modelled links the times of a port's metrics include: vLLM's names for them have no place to say so. */
+/** Which modelled links a fleet's transfers take: vLLM's names for their times have no place to say so. */
 import type { MetricKit } from './metric-kit.ts';
 
 /** `links`: their names. Without any there is no such metric. */
@@ -6,7 +6,7 @@ export function linkMetrics(kit: MetricKit, links: readonly string[]): void {
   if (links.length === 0) return;
   const set = kit.gauges(
     'kvferry:modelled_link_info',
-    'Modelled links that slow transfers of KV down. The times of transfers and of whole requests include them.',
+    "The fleet's modelled links, which slow transfers of KV down. The times of transfers and of whole requests include them.",
     'link',
     links,
   );

@@ -5,10 +5,18 @@ import { crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
 
 const settings = { mode: 'bidirectional', store: null, path: 'both' } as const;
+const nothing = {
+  settings,
+  machine: null,
+  turns: [],
+  transfers: [],
+  race: null,
+  crossover: null,
+  recorded: false,
+};
 
 describe('the class’s numbers', () => {
   it('say how to get what moves between P and D, and that with these settings nothing does', () => {
-    const nothing = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: false };
     const hows = (other: object): (string | undefined)[] =>
       ['handover P → D', 'pull back D → P'].map(
         (wanted) =>
@@ -24,29 +32,12 @@ describe('the class’s numbers', () => {
   });
 
   it('are empty until they were measured', () => {
-    const facts = {
-      settings,
-      machine: null,
-      turns: [],
-      transfers: [],
-      race: null,
-      crossover: null,
-      recorded: false,
-    };
-    expect(numberRows(facts).every(({ value }) => value === null)).toBe(true);
-    expect(asMarkdown(numberRows(facts), false)).toContain('not measured');
+    expect(numberRows(nothing).every(({ value }) => value === null)).toBe(true);
+    expect(asMarkdown(numberRows(nothing), false)).toContain('not measured');
   });
 
   it('of a recording are marked as not in the recording, not as unmeasured', () => {
-    const facts = {
-      settings,
-      machine: null,
-      turns: [],
-      transfers: [],
-      race: null,
-      crossover: null,
-      recorded: true,
-    };
+    const facts = { ...nothing, recorded: true };
     for (const { how } of numberRows(facts)) expect(how).toBe('not in the recording so far');
     expect(asMarkdown(numberRows(facts), true)).toContain('| | a recording |');
   });
@@ -71,7 +62,7 @@ describe('the class’s numbers', () => {
     const { pull, recompute } = state.race.value!;
     const slow = { ...pull, stagesMs: { ...pull.stagesMs, pull_link: 900 } };
     const modelled = numberRows({
-      ...{ settings, machine: null, turns: [], transfers: [], crossover: null, recorded: false },
+      ...nothing,
       race: { ...state.race.value!, pull: slow, recompute },
     });
     expect(modelled.map(({ value }) => value)).toContain('38 ms, modelled link');
@@ -79,21 +70,12 @@ describe('the class’s numbers', () => {
     expect(modelled.map(({ value }) => value)).toContain('136 ms');
     const overLink = { ...state.crossover.value!, link: '40e3,5ms' };
     const far = numberRows({
-      ...{ settings, machine: null, turns: [], transfers: [], race: null, recorded: false },
+      ...nothing,
       crossover: overLink,
     });
     expect(far.map(({ value }) => value)).toContain('29 tokens, modelled link');
     const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
-    const facts = {
-      settings,
-      machine: null,
-      turns: [],
-      transfers: of1,
-      race: null,
-      crossover: null,
-      recorded: false,
-    };
-    expect(asMarkdown(numberRows(facts), false)).toContain('(1 block in 14 ms)');
+    expect(asMarkdown(numberRows({ ...nothing, transfers: of1 }), false)).toContain('(1 block in 14 ms)');
     expect(measured(state.crossover.value)).toHaveLength(5);
   });
 });
